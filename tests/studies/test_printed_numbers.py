@@ -15,6 +15,20 @@ from studies.papers import PAPERS, printed_numbers
 from studies.papers.comparison import Mean, Pair, match
 from studies.papers.printed_numbers import Printed, read, tables
 
+NUMBERED = {
+    "flatland": range(1, 10),
+    "hyperfed": range(1, 4),
+    "spherefed": (*range(1, 11), 16),  # 11 to 15 list the layers of networks
+    "hull": range(1, 4),
+}
+"""The numbers of each paper's tables of results, by the papers themselves."""
+
+TEXTS = {"flatland": {"Figure 11 (text)"}, "spherefed": {"Appendix C (text)"}}
+"""Results that a paper prints outside its tables."""
+
+EMPTY = {"hull": {"Table 3"}}
+"""Tables of which our copy of the paper has the caption alone."""
+
 PSEUDO = {"num-supernodes", "column"}
 
 FILE = """
@@ -54,6 +68,15 @@ def typed(tmp_path, monkeypatch):
 
 
 # what is typed
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_table_is_there_with_numbers(paper):
+    names = tables(paper)
+    expected = {f"Table {number}" for number in NUMBERED[paper]} | TEXTS.get(paper, set())
+    assert set(names) == expected
+    assert len(names) == len(expected)
+    assert {name for name in names if not read(paper, name)} == EMPTY.get(paper, set())
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -32,10 +32,11 @@ DATA_SETS = (
 
 
 def names_in(value: Any) -> Iterator[str]:
-    """The first word of each text in the parameters of a case; of `method=NAME` the name, of
-    `dataset=NAME,NAME` and of a preset's data set the names in small letters."""
+    """The first word of each text in the parameters of a case, without the marks of `"NAME"?`; of
+    `method=NAME` the name, of `dataset=NAME,NAME` and of a preset's data set the names in small
+    letters."""
     if isinstance(value, str):
-        word = value.partition(" ")[0]
+        word = value.partition(" ")[0].strip('"?')
         yield word.removeprefix("method=")
         yield from word.removeprefix("dataset=").lower().split(",")
     elif isinstance(value, Path) and value.suffix == ".toml":

@@ -32,6 +32,8 @@ from curvfed.extensions.cluster.commands import (
     ToleratedError,
     certificates,
     checks,
+    forked_clients,
+    patient_flower,
     registry,
     run,
     setup,
@@ -135,18 +137,27 @@ def test_nothing_is_overwritten(folder, tmp_path, capsys):
 
 
 NO_NAMES = ("../out", "", "a b", ".hidden", "x" * 65)
-NO_HOSTS = ("0.0.0.0", "https://x", "*.example.org", "fl.*.org")
+NO_HOSTS = {
+    "0.0.0.0": "0.0.0.0 stands for all addresses of a machine",
+    "https://x": "'https://x' is neither a host name nor an address",
+    "*.example.org": "*.example.org stands for several host names",
+    "fl.*.org": "'fl.*.org' is neither a host name nor an address",
+}
 
 
 @pytest.mark.parametrize(
-    ("host", "name"), [*(("a", name) for name in NO_NAMES), *((host, "north") for host in NO_HOSTS)]
+    ("host", "name", "reason"),
+    [
+        *(("a", name, f"{name!r} is no name of a node") for name in NO_NAMES),
+        *((host, "north", reason) for host, reason in NO_HOSTS.items()),
+    ],
 )
 def test_what_is_no_name_or_no_host_is_refused_before_anything_is_made(
-    host, name, tmp_path, capsys
+    host, name, reason, tmp_path, capsys
 ):
     words = ("--folder", tmp_path / "c", "init", "--host", host, "--node", name)
     assert exit_status(*words) == 2
-    assert (name if host == "a" else host) in capsys.readouterr().err
+    assert reason in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "c").exists()
 
 
@@ -340,6 +351,19 @@ def test_a_supernode_starts_before_its_superlink(site, capsys):
     address = site.node("north").superlink
     assert "WRONG" not in printed
     assert f"flower-supernode --superlink {address}" in printed
+
+
+def test_flowers_programs_are_started_with_more_time(site, monkeypatch):
+    """The patient program stands before each of them, and after the parent of forked clients."""
+    started = []
+    monkeypatch.setattr(Command, "become", lambda command: started.append(command.words))
+    assert exit_status("--folder", site.path, "superlink", "--bind", "127.0.0.1") == 0
+    assert start(site) == 0
+    patient = [sys.executable, "-P", patient_flower.__file__]
+    of_server, of_node = started
+    assert of_server[:4] == [*patient, "flower-superlink"]
+    parent = [sys.executable, "-P", forked_clients.__file__, forked_clients.COLD]
+    assert of_node[:8] == [*parent, *patient, "flower-supernode"]
 
 
 @pytest.mark.parametrize("path", ["~/north", "~/east"])

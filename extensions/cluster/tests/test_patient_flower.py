@@ -1,8 +1,13 @@
 """A SuperLink and a SuperNode wait for the process of a task on a busy machine, and count a begun
 task as lost as soon as Flower does."""
 
+import json
+import os
+import subprocess
+import sys
 from datetime import timedelta
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +89,69 @@ def test_a_begun_task_is_lost_after_the_same_silence(flower, silence, is_alive):
     assert state.activate_task(task)
     clock.wait(silence)
     assert state.acknowledge_task_heartbeat(task) is is_alive
+
+
+PROGRAM = """
+import json, sys
+
+def main():
+    limits = {}
+    for name, module in sys.modules.items():
+        if name.startswith("flwr."):
+            limits |= {key: value for key, value in vars(module).items() if key.isupper()}
+    print(json.dumps([sys.argv, limits]))
+    sys.exit(3)
+"""
+"""In place of Flower's program: prints its arguments and the limits that it finds."""
+
+OWN = {"HEARTBEAT_DEFAULT_INTERVAL": 30, "HEARTBEAT_PATIENCE": 2}
+LONGER = {"HEARTBEAT_DEFAULT_INTERVAL": 300.0, "HEARTBEAT_PATIENCE": 0.2}
+PRAGMA = ["foreign_keys", "ON"]
+VERSIONS = {
+    "all": (
+        {"corestate/sql_corestate": OWN, "sql_mixin": {"SQLITE_PRAGMAS": [PRAGMA]}},
+        LONGER | {"SQLITE_PRAGMAS": [PRAGMA, ["busy_timeout", "60000"]]},
+    ),
+    "one module": ({"corestate/in_memory_corestate": OWN}, LONGER),
+    "a name": ({"corestate/sql_corestate": {"HEARTBEAT_PATIENCE": 2}}, {"HEARTBEAT_PATIENCE": 2}),
+    "no name": ({"corestate/sql_corestate": {}, "sql_mixin": {}}, {}),
+    "no module": ({}, {}),
+}
+"""What modules of a version of Flower hold, and what its program finds there."""
+
+
+def flower_of(folder: Path, modules: dict[str, dict[str, Any]]) -> None:
+    """A distribution of Flower with these modules of `flwr.supercore`, found before the
+    installed."""
+    information = folder / "flwr-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: flwr\nVersion: 0\n")
+    (information / "entry_points.txt").write_text(
+        "[console_scripts]\nflower-other = absent:main\nflower-superlink = stand_in:main\n"
+    )
+    (folder / "stand_in.py").write_text(PROGRAM)
+    for package in ("flwr", "flwr/supercore", "flwr/supercore/corestate"):
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").touch()
+    for module, values in modules.items():
+        lines = [f"{name} = {value!r}\n" for name, value in values.items()]
+        (folder / "flwr" / "supercore" / f"{module}.py").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_named_program_runs_with_its_arguments_and_the_limits_that_it_has(version, tmp_path):
+    """Names that a further version of Flower lacks are passed over."""
+    modules, limits = VERSIONS[version]
+    flower_of(tmp_path, modules)
+    arguments = ["flower-superlink", "--host", "a b", "", "$HOME"]
+    done = subprocess.run(
+        [sys.executable, "-P", patient_flower.__file__, *arguments],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3, done.stderr
+    assert json.loads(done.stdout) == [arguments, limits]
 
 
 def test_the_database_waits_longer_for_a_lock(monkeypatch):

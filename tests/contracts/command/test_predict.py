@@ -281,7 +281,8 @@ def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):
     said = refused(capsys, own, "MUTAG", "--client", 0, status=2)
     assert 'DATA is "MUTAG"; allowed is "MUTAG,BZR"' in said
     absent = tmp_path / "own.pt"
-    assert f'DATA is "{absent}"' in refused(capsys, nodes, absent, status=2)
+    message = f'DATA is "{absent}"; there is no such file or folder'
+    assert message in refused(capsys, nodes, absent, status=2)
 
 
 def spoil_arrays(path: Path) -> None:

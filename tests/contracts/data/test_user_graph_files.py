@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from errors import refuses
-from graph_fixtures import Trap, user_fields, write_user_graph
+from graph_fixtures import Trap, user_fields, user_graphs, write_user_graph
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -101,14 +101,20 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("content", [*CONTENTS, "cut", "trap", "tensor", "number"])
+@pytest.mark.parametrize(
+    "content", [*CONTENTS, "cut", "trap", "trap in a list", "tensor", "number"]
+)
 def test_unreadable_user_graph(tmp_path, content):
     path, sprung = tmp_path / "own.pt", tmp_path / "sprung"
     write_user_graph(path)
-    if content in ("trap", "tensor", "number"):
-        torch.save(
-            {"trap": {"x": Trap(sprung)}, "tensor": torch.ones(3), "number": 3}[content], path
-        )
+    objects = {
+        "trap": {"x": Trap(sprung)},
+        "trap in a list": [*user_graphs(), {"x": Trap(sprung)}],
+        "tensor": torch.ones(3),
+        "number": 3,
+    }
+    if content in objects:
+        torch.save(objects[content], path)
     else:
         path.write_bytes(CONTENTS.get(content, path.read_bytes()[:-200]))
     with pytest.raises(DataError, match=r"torch_geometric\.data\.Data, or a dict, of x"):

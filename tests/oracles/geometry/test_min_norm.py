@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 from scipy.sparse import csc_array, eye_array, vstack
 from tiers import only
 
@@ -230,6 +231,29 @@ def test_a_step_of_frank_wolfe_is_that_of_equation_11():
     expected = (1 - share) * weights + share * np.eye(4)[toughest]
     weights_after = frank_wolfe_point(rows @ rows.T, weights, steps=1)
     np.testing.assert_allclose(weights_after, expected, rtol=0, atol=1e-12)
+
+
+@given(problem=problems(), seed=st.integers(0, 100))
+def test_the_gap_of_these_tests_bounds_what_is_left_to_gain(problem, seed):
+    """The gap by filling entries equals that of a linear program, at any admissible weights."""
+    gram, prior, radius = problem
+    lower, upper = bounds(len(gram), prior, radius)
+    admissible = {
+        "A_eq": np.ones((1, len(gram))),
+        "b_eq": [1],
+        "bounds": np.stack([lower, upper], axis=1),
+    }
+    rng = np.random.default_rng(seed)
+    corner = linprog(rng.standard_normal(len(gram)), **admissible).x
+    other = linprog(rng.standard_normal(len(gram)), **admissible).x
+    weights = 0.3 * corner + 0.7 * other
+    gap = duality_gap(gram, weights, prior, radius)
+    gradient = gram @ weights
+    least = linprog(gradient, **admissible).fun
+    assert gap == pytest.approx(2 * (weights @ gradient - least), abs=1e-8)
+    best = min_norm_point(gram, prior, radius)
+    gained = weights @ gram @ weights - best @ gram @ best
+    assert gap >= gained - 1e-9 * max(gram.max(), 1)
 
 
 @pytest.mark.parametrize(
