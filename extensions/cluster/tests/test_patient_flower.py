@@ -89,6 +89,9 @@ def test_a_begun_task_is_lost_after_the_same_silence(flower, silence, is_alive):
 def test_the_database_waits_longer_for_a_lock(monkeypatch):
     monkeypatch.setattr(sql_mixin, "SQLITE_PRAGMAS", sql_mixin.SQLITE_PRAGMAS)
     patient_flower.wait_for_locks()
+    names = [name for name, _ in sql_mixin.SQLITE_PRAGMAS]
+    assert names.count("busy_timeout") == 1
+    assert names.index("busy_timeout") < names.index("journal_mode")
     with server_state().session() as session:
         waited = session.execute(text("PRAGMA busy_timeout")).scalar()
         foreign = session.execute(text("PRAGMA foreign_keys")).scalar()
