@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.strategies.config.run_config import defaults, nearest_key
-from curvfed.tasks.plugins import absent_hint
+from curvfed.tasks.plugins import COMMANDS, absent_hint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -77,7 +77,7 @@ class Commands(TyperGroup):
         except click.UsageError as error:
             names = ", ".join(self.list_commands(ctx))
             raise click.UsageError(
-                f"{error.message} The commands are {names}.{absent_hint()}", ctx
+                f"{error.message} The commands are {names}.{absent_hint(COMMANDS)}", ctx
             ) from None
 
     def invoke(self, ctx: click.Context) -> Any:

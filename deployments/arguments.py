@@ -349,4 +349,4 @@ def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = 
         if key not in defaults
     ]
     if unknown:
-        raise UsageError("\n".join(unknown) + plugins.absent_hint(), key="unknown-key")
+        raise UsageError("\n".join(unknown) + plugins.absent_hint(*plugins.KEYS), key="unknown-key")

@@ -22,7 +22,7 @@ from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
 from curvfed.strategies.methods import INDEX
 from curvfed.tasks.errors import near_names
-from curvfed.tasks.plugins import ENTRIES, extension_files, is_local
+from curvfed.tasks.plugins import ENTRIES, all_names, extension_files, is_local
 
 PRESETS = "presets"
 
@@ -54,7 +54,7 @@ def name_hint(kind: str, name: str) -> str:
     near = near or near_names(name, names)
     hint = f"did you mean {near[0]!r}? " if near else ""
     if kind == PRESETS:
-        return f"{hint}`curvfed presets` lists the presets"
+        return f"{hint}{all_names('presets', names)}"
     return f"{hint}shipped are {', '.join(names)}"
 
 

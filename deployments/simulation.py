@@ -48,7 +48,8 @@ def simulator(config: RunConfig) -> Simulator | None:
         return added
     if config.workers is not None and config.workers > 1:
         raise ConfigError(
-            f"workers = {config.workers}: allowed here is 1{plugins.absent_hint()}", key="workers"
+            f"workers = {config.workers}: allowed here is 1{plugins.absent_hint(GROUP)}",
+            key="workers",
         )
     return None
 

@@ -1,5 +1,5 @@
-"""What warns of a run's figures: the log has each sentence once, summary.json and the report have
-all. Extensions and other packages add such classes by the group `curvfed.warnings`."""
+"""The interface of warnings about a run's figures. The log has each sentence once, summary.json and
+the report have all. Extensions and other packages add classes by the group `curvfed.warnings`."""
 
 from typing import ClassVar
 

@@ -75,7 +75,8 @@ class Sinks:
         """
         if sinks:
             raise ConfigError(
-                f'sinks = "{sinks}": allowed here is ""{plugins.absent_hint()}', key="no-such-sink"
+                f'sinks = "{sinks}": allowed here is ""{plugins.absent_hint(FEEDS)}',
+                key="no-such-sink",
             )
 
     @classmethod

@@ -218,14 +218,15 @@ class Dataset(ABC):
         """
         decision = decide(path)
         form = decision.form
-        if form is UNKNOWN and plugins.absent_hint():
+        if form is UNKNOWN and plugins.absent_hint(*plugins.DATA):
             raise DataError(
-                f"{path}: {decision.reason}{plugins.absent_hint()}", key="unknown-format"
+                f"{path}: {decision.reason}{plugins.absent_hint(*plugins.DATA)}",
+                key="unknown-format",
             )
         if not {*form.tasks} & {*self.tasks}:
             raise DataError(
                 f"{path} is {form.title}, with {' or '.join(form.tasks)} ({decision.reason}); the"
-                f" run needs {' or '.join(self.tasks)}{plugins.absent_hint()}",
+                f" run needs {' or '.join(self.tasks)}{plugins.absent_hint(*plugins.DATA)}",
                 key="other-data",
             )
         located = decision.locate() if form.reader else self.locate_files(path)

@@ -162,11 +162,11 @@ def _is_near(written: str, candidate: str) -> bool:
 
 
 def did_you_mean(name: str, names: Iterable[str], lists: str) -> str:
-    """The end of a sentence about an unknown name: a similar name, if there is one; and all names
-    if they are few, or else the command `lists`."""
+    """The end of a sentence about an unknown name: a similar name, if there is one; and the command
+    or page `lists`, or all names if they are few or `lists` is empty."""
     known_names = list(names)
     near = near_names(name, known_names)
     question = f'; did you mean "{near[0]}"?' if near else "."
-    if len(known_names) <= MOST_LISTED:
+    if not lists or len(known_names) <= MOST_LISTED:
         return f"{question} Known are {', '.join(known_names)}"
     return f"{question} {lists} lists all"

@@ -104,8 +104,8 @@ def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
 def _why_unknown(path: Path) -> str:
     if path.is_file() and path.suffix.lower() in TABLES:
         return (
-            "it has a single column, or its columns are separated by none of comma, semicolon and"
-            f" tab; {READ_AS}"
+            "it has a single column, or no comma, semicolon or tab separates its columns;"
+            f" {READ_AS}"
         )
     if path.is_file():
         return f'files that end in "{path.suffix}" are not supported; allowed is {PATHS}'
@@ -116,8 +116,8 @@ def _why_unknown(path: Path) -> str:
     if not files:
         return f"the folder is empty, or cannot be read; allowed is {PATHS}"
     return (
-        "the folder holds no image in a folder of its class, and has no other format; allowed is"
-        f" {PATHS}"
+        "the folder holds neither a folder of images for each class nor data in another known"
+        f" format; allowed is {PATHS}"
     )
 
 
@@ -224,8 +224,12 @@ BY_PATH = {
 
 _HINTS = "".join(f", and {kind.files_hint}" for kind in ADDED.values())
 
+_GRAPHS = dict.fromkeys(
+    form.title for form in (*CORE, *GROUP) if not {"nodes", "graphs"}.isdisjoint(form.tasks)
+)
+
 READ_AS = (
-    f"graphs are .pt files, points {', '.join(POINT_ENDINGS[:-1])} or {POINT_ENDINGS[-1]} files of"
-    f" two coordinates and a class{_HINTS}"
+    f"graphs are {' or '.join(_GRAPHS)}, points {', '.join(POINT_ENDINGS[:-1])} or"
+    f" {POINT_ENDINGS[-1]} files of two coordinates and a class{_HINTS}"
 )
 """The kinds of data in files, for error texts."""

@@ -115,7 +115,7 @@ def check_data(
         entries = f" of {type(first).__name__}" if is_table else ""
         raise DataError(
             f"{where} is a {type(item).__name__}{entries}; allowed is {ALLOWED}"
-            f"{plugins.absent_hint()}",
+            f"{plugins.absent_hint(*plugins.DATA)}",
             key="unsupported-data",
         )
     return check_graphs(where, item, stand_in)

@@ -17,33 +17,45 @@ from curvfed.tasks.errors import DataError
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
-SHIPPED = (
-    "adapt",
-    "baselines",
-    "cells",
-    "cluster",
-    "curvature",
-    "encoders",
-    "exports",
-    "flower_strategies",
-    "formats",
-    "graph_baselines",
-    "graph_sets",
-    "image_networks",
-    "links",
-    "lists",
-    "lorentz_images",
-    "model_code",
-    "node_batches",
-    "privacy",
-    "public_data",
-    "reports",
-    "robust",
-    "sweeps",
-    "warnings",
-    "workers",
-)
-"""The extensions of the whole package."""
+SHIPPED = {
+    "adapt": ("commands", "programs"),
+    "baselines": ("method-folders",),
+    "cells": ("commands", "method-folders", "formats"),
+    "cluster": ("commands",),
+    "curvature": ("commands", "graph-curvatures"),
+    "encoders": ("image-encoders",),
+    "exports": ("commands", "programs"),
+    "flower_strategies": ("faces",),
+    "formats": ("formats", "foreign"),
+    "graph_baselines": ("method-folders", "graph-tasks"),
+    "graph_sets": ("formats", "public-data"),
+    "image_networks": ("image-networks",),
+    "links": ("tasks", "method-folders", "report"),
+    "lists": ("commands",),
+    "lorentz_images": ("method-folders",),
+    "model_code": ("model-code",),
+    "node_batches": ("graph-tasks",),
+    "privacy": ("guards", "figures"),
+    "public_data": ("public-data",),
+    "reports": ("report", "documents", "sinks", "sink-feeds"),
+    "robust": ("aggregations", "aggregation-choices"),
+    "sweeps": ("commands",),
+    "warnings": ("warnings",),
+    "workers": ("simulators",),
+}
+"""The extensions of the whole package, and the groups that each adds to."""
+
+COMMANDS = "commands"
+"""The group of the commands of `curvfed`."""
+
+METHOD_FOLDERS = "method-folders"
+"""The group of the folders with a file for each method."""
+
+DATA = ("public-data", "formats", "foreign", "tasks")
+"""The groups that add data sets, or tell of files and folders what they hold."""
+
+KEYS = (METHOD_FOLDERS, "aggregations", "aggregation-choices", "guards")
+"""The groups that add keys of a run."""
 
 TESTS = "tests"
 """The folder of an extension's tests, which are in no wheel and no bundle."""
@@ -136,15 +148,38 @@ def of_extensions(kind: str) -> dict[str, str]:
     return places
 
 
-def absent_hint() -> str:
-    """The end of an error about an unknown name, if extensions that could know it were deleted."""
-    absent = [name for name in SHIPPED if name not in extension_files()]
+def absent_hint(*groups: str) -> str:
+    """The end of an error about an unknown name, if extensions that could know it were deleted.
+
+    Parameters
+    ----------
+    groups : str
+        The groups that can have the name; an extension that adds to none of them is not named.
+    """
+    absent = [
+        name
+        for name, added in SHIPPED.items()
+        if name not in extension_files() and not {*groups}.isdisjoint(added)
+    ]
     if not absent:
         return ""
     return (
         f" (This copy of curvfed lacks the extensions {', '.join(absent)}; an installation of the"
         " whole package has them.)"
     )
+
+
+def lister(command: str) -> str:
+    """The command that lists names, such as "`curvfed methods`"; "" in a copy without it."""
+    return f"`curvfed {command}`" if command in additions(COMMANDS) else ""
+
+
+def all_names(command: str, names: Iterable[str]) -> str:
+    """Where all names are: "`curvfed COMMAND` lists all"; without that command the names
+    themselves."""
+    if lister(command):
+        return f"{lister(command)} lists all"
+    return f"known are {', '.join(names)}"
 
 
 def additions(kind: str) -> list[str]:
@@ -166,7 +201,7 @@ def addition(kind: str, name: str) -> Any:
         return imported(places[name])
     if name not in registered(kind):
         raise DataError(
-            f'no package here adds "{name}" to the group curvfed.{kind}.{absent_hint()}',
+            f'no package here adds "{name}" to the group curvfed.{kind}.{absent_hint(kind)}',
             key="absent-package",
         )
     return load(kind, name)

@@ -219,10 +219,12 @@ def find_path(dataset: str, data_dir: Path) -> Path:
     if path.exists() or stored.exists():
         return path if path.exists() else stored
     places = ", nor ".join(dict.fromkeys(map(str, (path, data_dir / path))))
+    lister = plugins.lister("datasets")
+    all_names = f" ({lister} lists all)" if lister else ""
     raise DataError(
         f"no {'file' if path.suffix else 'folder'} {places}; allowed is the name of a data set"
-        " (`curvfed datasets` lists all), or the path of a file or folder, in the working folder or"
-        f" in data-dir; {explain_reading(dataset)}",
+        f"{all_names}, or the path of a file or folder, in the working folder or in data-dir;"
+        f" {explain_reading(dataset)}",
         key="no-file",
     )
 

@@ -87,7 +87,7 @@ def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
     decision = decide(path)
     if decision.form is UNKNOWN:
         raise DataError(
-            f"{decision.reason}; {explain_reading(dataset)}{plugins.absent_hint()}",
+            f"{decision.reason}; {explain_reading(dataset)}{plugins.absent_hint(*plugins.DATA)}",
             key="unknown-format",
         )
     return decision
@@ -122,21 +122,22 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     if data_set is not None:
         return (data_set.task,)
     if ending := Path(dataset).suffix:
+        names = plugins.all_names("datasets", (*NAMED, *plugins.registered("datasets")))
         raise ValueError(
             f'files that end in "{ending}" are not supported; allowed is {PATHS}, or a name:'
-            f" `curvfed datasets` lists all; {explain_reading(dataset)}{plugins.absent_hint()}"
+            f" {names}; {explain_reading(dataset)}{plugins.absent_hint(*plugins.DATA)}"
         )
     name = dataset.lower()
     plugin_names = tuple(plugins.registered("datasets"))
     names = (*NAMED, *plugin_names)
     hint = f". Write ./{dataset} for the folder {dataset}" if Path(dataset).is_dir() else ""
-    similar = did_you_mean(name, names, "`curvfed datasets`")
+    similar = did_you_mean(name, names, plugins.lister("datasets"))
     advice = f"; {BY_PATH[name]}" if name in BY_PATH else similar
     raise ValueError(
         f"no such data set{hint}{advice};"
         f" {explain_reading(dataset)}. Also allowed are a path: {PATHS}; and the name of a data set"
         " of another package, which must be installed wherever server and clients run (here:"
-        f" {', '.join(plugin_names) or 'none'}){plugins.absent_hint()}"
+        f" {', '.join(plugin_names) or 'none'}){plugins.absent_hint(*plugins.DATA)}"
     )
 
 
@@ -198,7 +199,8 @@ def _unknown_item(item: str, recognised: list[str]) -> str:
             " graphs; a run has one task"
         )
     titles = [row.title for row in _SETS.values() if " " not in row.title]
-    return f'no set of graphs is called "{item}"{did_you_mean(item, titles, "`curvfed datasets`")}'
+    similar = did_you_mean(item, titles, plugins.lister("datasets"))
+    return f'no set of graphs is called "{item}"{similar}'
 
 
 def data_set_of_package(name: str) -> plugins.DataSet | None:

@@ -186,7 +186,7 @@ class Policy(Table):
             raise ConfigError(
                 "this node's policy.toml allows only runs with a guard that keeps to its budget,"
                 f" [privacy] max-epsilon = {self.privacy.max_epsilon:g}:"
-                f" {words}{plugins.absent_hint()}",
+                f" {words}{plugins.absent_hint('guards')}",
                 key="policy",
             )
         if config.secure.clip != Secure().clip:
@@ -316,7 +316,7 @@ def read_policy(path: Path | None) -> Policy:
         problems = error.errors()
         lines = dict.fromkeys(_line(text, problem["loc"], problem["input"]) for problem in problems)
         words = "\n".join(f"policy: {path}, {line}" for line in lines)
-        refusal = ConfigError(words + plugins.absent_hint(), key="policy-value")
+        refusal = ConfigError(words + plugins.absent_hint(*plugins.KEYS), key="policy-value")
         refusal.names = tuple(
             str(problem["input"]) for problem in problems if problem["loc"][-1] == "path"
         )

@@ -28,16 +28,16 @@ class AllCommands(Commands):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, the core's first."""
-        return [*super().list_commands(ctx), *plugins.additions("commands")]
+        return [*super().list_commands(ctx), *plugins.additions(plugins.COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, or None. If its object cannot be imported, or is not a command,
         the command raises this error, and help shows it."""
         command = super().get_command(ctx, cmd_name)
-        if command is not None or cmd_name not in plugins.additions("commands"):
+        if command is not None or cmd_name not in plugins.additions(plugins.COMMANDS):
             return command
         try:
-            return click_command(cmd_name, plugins.addition("commands", cmd_name))
+            return click_command(cmd_name, plugins.addition(plugins.COMMANDS, cmd_name))
         except Exception as error:  # an object of another package can be anything
             return _unusable(cmd_name, str(error))
 
@@ -66,7 +66,6 @@ app = Application(
 Federated learning in curved spaces.
 
 curvfed simulate quick method=fedper
-curvfed methods
 
 Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted.
 """,
@@ -98,7 +97,7 @@ CORE = (simulate, run, check, predict)
 
 for command in CORE:
     app.command()(command)
-plugins.leave_out("commands", (command.__name__ for command in CORE))
+plugins.leave_out(plugins.COMMANDS, (command.__name__ for command in CORE))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

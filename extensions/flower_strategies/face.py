@@ -18,6 +18,7 @@ from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.hyperfed import Consistent, Keys
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 
 __all__ = ["AggregationStrategy", "ConsistentAggregation", "SplitAggregation", "strategy"]
@@ -118,7 +119,7 @@ def strategy(
         method = next((key for key, row in METHODS.items() if row.aggregation == name), "")
     if not method or METHODS[method].aggregation == ONE_SHOT:
         names = [key for key, row in METHODS.items() if row.aggregation != ONE_SHOT]
-        hint = did_you_mean(name, names, "`curvfed methods`")
+        hint = did_you_mean(name, names, plugins.lister("methods"))
         raise ConfigError(
             f'strategy("{name}"): no method of rounds, nor an aggregation of one{hint}',
             key="method",

@@ -169,7 +169,7 @@ a second."""
 
 
 def round_release(
-    run: RunKeys, privacy: Privacy, num_examples: int, others: tuple[Release, ...] = ()
+    config: RunKeys, privacy: Privacy, num_examples: int, others: tuple[Release, ...] = ()
 ) -> Release:
     """The releases of one round of a client with this number of training examples; none without.
 
@@ -179,21 +179,21 @@ def round_release(
 
     Parameters
     ----------
-    run : RunKeys
+    config : RunKeys
         With its defaults resolved.
     """
     if not num_examples:
         return Release(noise=1.0, times=0)
-    size = min(run.batch_size or num_examples, num_examples)
-    steps = run.local_epochs * math.ceil(num_examples / size)
+    size = min(config.batch_size or num_examples, num_examples)
+    steps = config.local_epochs * math.ceil(num_examples / size)
     rate = size / num_examples
-    steps_of_run = max(run.num_rounds, 1) * steps
+    steps_of_run = max(config.num_rounds, 1) * steps
     noise = noise_multiplier(privacy.given_epsilon, privacy.delta, rate, steps_of_run, others)
     return Release(noise, rate, steps)
 
 
 def epsilon_spent(
-    run: RunKeys,
+    config: RunKeys,
     privacy: Privacy,
     sizes: Collection[int],
     rounds: int,
@@ -210,9 +210,9 @@ def epsilon_spent(
     """
     if not rounds:
         return 0.0
-    if rounds >= run.num_rounds or not 0 < len(sizes) <= MAX_SIZES:
+    if rounds >= config.num_rounds or not 0 < len(sizes) <= MAX_SIZES:
         return privacy.given_epsilon
-    releases = [round_release(run, privacy, size, others) for size in sizes]
+    releases = [round_release(config, privacy, size, others) for size in sizes]
     return max(
         epsilon_of([release._replace(times=rounds * release.times)], privacy.delta)
         for release in releases

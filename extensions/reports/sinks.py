@@ -163,7 +163,7 @@ def sink_class(sinks: str, name: str) -> type[Sink]:
         raise ConfigError(
             f'sinks = "{sinks}": there is no sink {name}; allowed is a list of'
             f' {", ".join(classes)} with commas and without spaces, or ""'
-            f"{plugins.absent_hint()}",
+            f"{plugins.absent_hint(KIND)}",
             key="no-such-sink",
         )
     try:

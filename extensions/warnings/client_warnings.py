@@ -62,7 +62,7 @@ def _losses(state: State, federation: Federation) -> str:
     return "; ".join(lost_text(partition, loss) for partition, loss in losses)
 
 
-WARNINGS: tuple[tuple[str, Callable[[State], Any], Callable[[State, Federation], str]], ...] = (
+OF_CLIENTS: tuple[tuple[str, Callable[[State], Any], Callable[[State, Federation], str]], ...] = (
     ("updates", lambda state: state.long_updates, _long_updates),
     ("falls", lambda state: any("round" in own for own in state.courses.values()), _falls),
     ("absences", lambda state: state.absences, _absences),

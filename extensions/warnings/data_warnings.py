@@ -51,7 +51,7 @@ PLACEHOLDERS = frozenset(
 def data_warnings(config: RunConfig, federation: Federation) -> dict[str, str]:
     """The warnings of a run's nodes and data: sentences by key."""
     texts = {"unread-keys": unread_keys(config)}
-    for key, make in WARNINGS:
+    for key, make in OF_DATA:
         texts[key or federation.facts.task] = make(config, federation)
     return {key: text for key, text in texts.items() if text}
 
@@ -262,7 +262,7 @@ def _of_kind(config: RunConfig, federation: Federation) -> str:
     return KINDS[federation.facts.task].warning(statistics)
 
 
-WARNINGS: tuple[tuple[str, Callable[[RunConfig, Federation], str]], ...] = (
+OF_DATA: tuple[tuple[str, Callable[[RunConfig, Federation], str]], ...] = (
     ("refused", _refused),
     ("classes", _classes),
     ("names", _names),

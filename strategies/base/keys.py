@@ -163,7 +163,10 @@ class Form(StringConstraints):
 
 @dataclass(frozen=True)
 class OfExtensions:
-    """Says that extensions add values to a key: an error about a wrong value names absent ones."""
+    """Says that extensions add values to a key by `groups`: an error about a wrong value names
+    absent extensions."""
+
+    groups: tuple[str, ...]
 
 
 class Table(BaseModel):
@@ -228,7 +231,7 @@ class Table(BaseModel):
         local step of a round."""
         return {}
 
-    def conflict(self, run: Any) -> tuple[str, str]:
+    def conflict(self, config: Any) -> tuple[str, str]:
         """The keys, separated by spaces, that contradict each other or keys of the run, and the
         allowed values; ("", "") if none do."""
         return "", ""

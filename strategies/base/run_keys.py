@@ -56,13 +56,11 @@ all clients; a method with one of them can use any aggregation."""
 if TYPE_CHECKING:
     AggregationName = str
 else:
-    _ADDED = (
-        *plugins.of_extensions("aggregations"),
-        *plugins.of_extensions("aggregation-choices"),
-    )
+    _GROUPS = ("aggregations", "aggregation-choices")
+    _ADDED = (name for group in _GROUPS for name in plugins.of_extensions(group))
     AggregationName = Annotated[
         Literal[(*AGGREGATION_METHODS, *_ADDED, *FLOWER)],
-        OfExtensions(),
+        OfExtensions(_GROUPS),
     ]
 
 

@@ -113,7 +113,8 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
-            f" these, or another method{note}{plugins.absent_hint()}",
+            f" these, or another method{note}"
+            f"{plugins.absent_hint(*plugins.DATA, plugins.METHOD_FOLDERS)}",
             key="dataset-with-method",
         )
     return tasks
@@ -124,7 +125,7 @@ def _check_encoder(config: RunConfig) -> None:
     if not plugins.additions(plugins.ENCODERS):
         raise ConfigError(
             f'images.encoder = "{config.images.encoder}": no package here has frozen networks'
-            f"{plugins.absent_hint()}",
+            f"{plugins.absent_hint(plugins.ENCODERS)}",
             key="no-encoder",
         )
     if config.model not in (None, FEATURES):

@@ -42,11 +42,11 @@ def sum_number(phase: str, round: int) -> int:
     return round * len(TARGETS) + place + 1
 
 
-def is_masked(run: RunKeys, phase: str) -> bool:
+def is_masked(config: RunKeys, phase: str) -> bool:
     """Whether the server sees only the sum of the replies of this phase."""
     if phase in (HOLDERS, SUM) or phase not in MESSAGE_TYPES:
         return True
-    return run.secure_sum and phase in TARGETS
+    return config.secure_sum and phase in TARGETS
 
 
 OF_THE_SERVER = frozenset(

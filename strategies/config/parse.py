@@ -140,10 +140,10 @@ def _row(method: str) -> Method:
         return METHODS[method]
     if reason := foreign_methods()[1].get(method):
         raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
-    hint = did_you_mean(method, METHODS, "`curvfed methods`")
+    hint = did_you_mean(method, METHODS, plugins.lister("methods"))
     raise ConfigError(
         f'method = "{method}"{hint}; the package of a method {plugins.EVERYWHERE}'
-        f"{plugins.absent_hint()}",
+        f"{plugins.absent_hint(plugins.METHOD_FOLDERS)}",
         key="no-such-method",
     )
 
@@ -179,7 +179,9 @@ def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
                 )
             reasons.append(f'unknown key "{key}"{hint}')
     if reasons:
-        raise ConfigError("\n".join(reasons) + plugins.absent_hint(), key="unknown-key")
+        raise ConfigError(
+            "\n".join(reasons) + plugins.absent_hint(*plugins.KEYS), key="unknown-key"
+        )
 
 
 def _read(
@@ -198,8 +200,9 @@ def _read(
         for key in wrong_keys:
             field = fields_by_key[key]
             text = f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(field)}"
-            if any(isinstance(item, OfExtensions) for item in field.metadata):
-                text += plugins.absent_hint()
+            for item in field.metadata:
+                if isinstance(item, OfExtensions):
+                    text += plugins.absent_hint(*item.groups)
             reasons[f"{prefix}{key}"] = text
         return None, reasons
 

@@ -40,7 +40,7 @@ class Opening(BytesByPartition):
 
 
 def session_of(
-    header: Header, run: RunKeys, members: Sequence[int], size: tuple[int, int]
+    header: Header, config: RunKeys, members: Sequence[int], size: tuple[int, int]
 ) -> Session:
     """The session of these members in a phase; `size` is the modulus and the length of the vectors.
 
@@ -49,7 +49,7 @@ def session_of(
     SecureSumError
         If a value is out of range, or the phase is not masked in this run.
     """
-    if not is_masked(run, header.phase):
+    if not is_masked(config, header.phase):
         raise SecureSumError(
             f"phase {header.phase!r} is not masked in this run", key="unmasked-phase"
         )

@@ -45,7 +45,7 @@ class Keys(Table):
     curvature_init: Annotated[
         Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"],
         AfterValidator(_known_init),
-        OfExtensions(),
+        OfExtensions((plugins.GRAPH_CURVATURES,)),
     ] = "forman"
     """initial curvature of a client that learns it: forman, ollivier: from the mean
     Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients; fit: the

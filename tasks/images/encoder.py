@@ -60,7 +60,7 @@ def find_encoder(name: str) -> Encoder:
     raise DataError(
         f'images.encoder = "{name}": no package here knows such a network; allowed is the name of a'
         " file of weights as torchvision publishes it, without .pth, such as resnet18-f37072fd"
-        f"{plugins.absent_hint()}",
+        f"{plugins.absent_hint(plugins.ENCODERS)}",
         key="no-encoder",
     )
 

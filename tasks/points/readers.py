@@ -58,7 +58,8 @@ def read_points(
         other_points: RawPoints = located.read()
         check_inside(str(path), other_points.points, curvature)
         return other_points
-    allowed = f"allowed is a file of points, {', '.join(POINT_ENDINGS)}{plugins.absent_hint()}"
+    absent = plugins.absent_hint(*plugins.DATA)
+    allowed = f"allowed is a file of points, {', '.join(POINT_ENDINGS)}{absent}"
     if path.suffix.lower() not in READERS:
         raise DataError(f"{path} has no supported ending; {allowed}", key="file-format")
     if not path.is_file():
@@ -97,7 +98,7 @@ def _read_npz(path: Path, label_key: str, bare: bool) -> RawPoints:
             present = ", ".join(stored) or "nothing"
             raise DataError(
                 f"{path} lacks {', '.join(absent)}; it holds {present}, required are {NPZ_KEYS}"
-                f"{plugins.absent_hint()}",
+                f"{plugins.absent_hint(*plugins.DATA)}",
                 present,
                 key="no-array",
             )
@@ -155,7 +156,7 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
     if width < min_columns:
         raise DataError(
             f"{path}, line {first_line}: there are {width} columns; required are {COLUMNS}"
-            f"{plugins.absent_hint()}",
+            f"{plugins.absent_hint(*plugins.DATA)}",
             key="columns",
         )
     for line, row in rows:

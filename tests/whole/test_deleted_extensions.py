@@ -4,9 +4,11 @@ passes the core's tests."""
 import datetime
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import SHIPPED, TESTS, addition, extension_files, of_extensions
 
 ROOT = Path(__file__).parents[2]
-TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
+TODAY = list(SHIPPED)[datetime.date.today().toordinal() % len(SHIPPED)]
 """The extension that the quick tier deletes beside the case without any."""
 
 CODE = """
@@ -119,6 +121,12 @@ def copy_without(deleted: list[str], copy: Path) -> None:
         shutil.rmtree(copy / "extensions" / name)
 
 
+def assert_names_absent(refusal: str, deleted: list[str]) -> None:
+    """The text names deleted extensions, all of them where only one is deleted."""
+    (names,) = re.findall("lacks the extensions (.*?);", refusal, re.DOTALL)
+    assert {*names.split(", ")} <= {*deleted}
+
+
 def run_in(copy: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *words],
@@ -130,8 +138,15 @@ def run_in(copy: Path, *words: str, cwd: Path | None = None) -> subprocess.Compl
     )
 
 
-def test_the_shipped_extensions_are_the_folders():
-    assert list(SHIPPED) == sorted(path.parent.name for path in extension_files().values())
+def test_the_shipped_extensions_are_the_folders_with_the_groups_of_their_files():
+    groups = {
+        name: tuple(tomllib.loads(file.read_text(encoding="utf-8")))
+        for name, file in extension_files().items()
+    }
+    assert groups == {
+        name: tuple(f"curvfed.{group}" for group in added) for name, added in SHIPPED.items()
+    }
+    assert list(SHIPPED) == sorted(SHIPPED)
 
 
 @pytest.mark.parametrize("deleted", [case(names) for names in DELETIONS])
@@ -184,13 +199,13 @@ def test_the_rest_runs(deleted, tmp_path):
         key, _, value = setting.partition("=")
         assert value not in methods
         assert value in refusal or key in refusal
-        assert f"lacks the extensions {', '.join(deleted)}" in refusal
+        assert_names_absent(refusal, deleted)
     for command in lost_of("commands"):
         unknown = run_in(copy, "-m", "curvfed", command)
         assert unknown.returncode == 2
-        assert f"lacks the extensions {', '.join(deleted)}" in " ".join(
-            unknown.stderr.replace("│", " ").split()
-        )
+        words = " ".join(unknown.stderr.replace("│", " ").split())
+        with_commands = [name for name in deleted if "commands" in SHIPPED[name]]
+        assert f"lacks the extensions {', '.join(with_commands)};" in words
 
 
 @pytest.mark.long

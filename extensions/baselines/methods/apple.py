@@ -47,9 +47,9 @@ class Keys(Table):
         """The number of first rounds in which the penalty is not 0."""
         return int(num_rounds * self.last) if self.mu else 0
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """Its steps have a penalty of their own."""
-        if run.proximal:
+        if config.proximal:
             return "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
         return "", ""
 

@@ -34,9 +34,9 @@ class Keys(Table):
     beta: Rate = Field(default=1.0, gt=0)
     """share of the way from the server's model to the clients' mean that the server goes; 1: all"""
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """Its steps have a penalty of their own."""
-        if run.proximal:
+        if config.proximal:
             return "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
         return "", ""
 

@@ -33,8 +33,8 @@ def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPor
     folder = open_folder(ctx)
     run_checks(server_checks(folder, bind=bind), START)
     registry.back_up_database(folder)
-    command = flower_superlink(folder, bind, health_port).show()
-    replace(command, words=[*PATIENT, *command.words]).become()
+    command = flower_superlink(folder, bind, health_port)
+    replace(command, words=[*PATIENT, *command.words]).show().become()
 
 
 def flower_superlink(folder: ServerFolder, bind: str, health_port: int = 0) -> Command:
@@ -95,11 +95,11 @@ def supernode(
     note_user(Path(config["state-path"]), folder)
     folder.note_step(CONNECTS)
     api_port = port or free_ports(1)[0]
-    command = flower_supernode(folder, address, toml_pairs(config), api_port, health_port).show()
+    command = flower_supernode(folder, address, toml_pairs(config), api_port, health_port)
     guarded = [sys.executable, "-P", forked_clients.__file__]
     if cold:
         guarded.append(forked_clients.COLD)
-    replace(command, words=[*guarded, *PATIENT, *command.words]).become()
+    replace(command, words=[*guarded, *PATIENT, *command.words]).show().become()
 
 
 def flower_supernode(

@@ -1,7 +1,9 @@
 """Flower's SuperLink or SuperNode, with more time for two things that a busy machine does slowly.
 
 * The process of a task has 30 seconds to start: after them the task goes to a further process,
-  which needs longer because both import Flower side by side, so that a run never begins.
+  which needs longer because both import Flower side by side, so that a run never begins. It has
+  `START_TIME` here; so a task whose process dies before it begins stays claimed for this time, not
+  for 30 seconds, until another process takes it.
 * SQLite waits 5 seconds for a lock of the SuperLink's database: after them a node's message fails,
   and the run waits for a reply that does not come.
 
@@ -13,7 +15,7 @@ import sys
 from importlib import import_module
 from importlib.metadata import entry_points
 
-START_TIME = 300.0
+START_TIME = 120.0
 """Seconds for the process of a task to start."""
 
 LOCK_TIME = 60.0
@@ -32,10 +34,14 @@ def wait_for_starts(module: str) -> None:
 
 
 def wait_for_locks() -> None:
-    """Lengthen the wait for a lock in the databases that are opened from now on."""
+    """Lengthen the wait for a lock in the databases that are opened from now on.
+
+    The pragma comes first: the others, such as `journal_mode`, can wait for a lock too.
+    """
     database = vars(import_module("flwr.supercore.sql_mixin"))
     milliseconds = str(round(1000 * LOCK_TIME))
-    database["SQLITE_PRAGMAS"] = (*database["SQLITE_PRAGMAS"], ("busy_timeout", milliseconds))
+    others = [pragma for pragma in database["SQLITE_PRAGMAS"] if pragma[0] != "busy_timeout"]
+    database["SQLITE_PRAGMAS"] = (("busy_timeout", milliseconds), *others)
 
 
 def main() -> None:

@@ -330,11 +330,15 @@ def test_a_node_that_was_half_made_is_made_again(tmp_path):
 # Before a SuperNode starts
 
 
+BECOME: list[str] = []
+"""The commands that would have replaced this process."""
+
+
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A cluster of its own, in which Flower's programs are not started."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(Command, "become", lambda command: None)
+    monkeypatch.setattr(Command, "become", lambda command: BECOME.append(str(command)))
     return make_cluster(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
 
 
@@ -350,7 +354,17 @@ def test_a_supernode_starts_before_its_superlink(site, capsys):
     printed = capsys.readouterr().out
     address = site.node("north").superlink
     assert "WRONG" not in printed
-    assert f"flower-supernode --superlink {address}" in printed
+    (command,) = [line for line in printed.splitlines() if line.startswith("$ ")]
+    assert f"flower-supernode --superlink {address}" in command
+    assert command == f"$ {BECOME[-1]}"
+
+
+def test_a_superlink_is_started_by_the_command_that_is_shown(site, capsys):
+    assert exit_status("--folder", site.path, "superlink", "--bind", "127.0.0.1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    (command,) = [line for line in lines if line.startswith("$ ")]
+    assert "patient_flower.py flower-superlink --host" in command
+    assert command == f"$ {BECOME[-1]}"
 
 
 def test_flowers_programs_are_started_with_more_time(site, monkeypatch):

@@ -157,6 +157,9 @@ def test_the_named_program_runs_with_its_arguments_and_the_limits_that_it_has(ve
 def test_the_database_waits_longer_for_a_lock(monkeypatch):
     monkeypatch.setattr(sql_mixin, "SQLITE_PRAGMAS", sql_mixin.SQLITE_PRAGMAS)
     patient_flower.wait_for_locks()
+    names = [name for name, _ in sql_mixin.SQLITE_PRAGMAS]
+    assert names.count("busy_timeout") == 1
+    assert names.index("busy_timeout") < names.index("journal_mode")
     with server_state().session() as session:
         waited = session.execute(text("PRAGMA busy_timeout")).scalar()
         foreign = session.execute(text("PRAGMA foreign_keys")).scalar()

@@ -39,11 +39,11 @@ class Keys(Table):
     width: int = Field(default=64, ge=1, le=100_000)
     """hidden width of the client's own network"""
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """It trains a network of its own on the whole graph."""
-        if run.fine_tune in ("all", "head"):
+        if config.fine_tune in ("all", "head"):
             return "fine-tune method", "fine-tune = auto or trained, for the client's own network"
-        if run.batch_size:
+        if config.batch_size:
             return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
         return "", ""
 

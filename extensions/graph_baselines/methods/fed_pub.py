@@ -39,9 +39,9 @@ class Keys(Table):
         """The paper's term, without a half."""
         return {"proximal": self.proximal}
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """Only these networks have masks."""
-        has_masks = run.model in (None, "gcn", "gin")
+        has_masks = config.model in (None, "gcn", "gin")
         return ("", "") if has_masks else ("model method", "model = auto, gcn or gin")
 
 

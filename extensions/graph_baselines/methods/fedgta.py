@@ -43,9 +43,9 @@ class Keys(Table):
     models_per_start in the summary is the mean number of these clients. The authors use .65 on
     PubMed, .6 on CiteSeer"""
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """Its learner looks at the whole graph."""
-        if run.batch_size:
+        if config.batch_size:
             return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
         return "", ""
 

@@ -62,9 +62,9 @@ class Keys(Table):
     sample: int = Field(default=64, ge=1, le=100_000)
     """number of node representations that a client shares per round"""
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """Its learner looks at the whole graph."""
-        if run.batch_size:
+        if config.batch_size:
             return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
         return "", ""
 

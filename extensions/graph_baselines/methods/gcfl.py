@@ -35,7 +35,7 @@ class Keys(Table):
     """0: split clients by the directions of their updates (GCFL); n: by the norms of their last n
     updates, under dynamic time warping (GCFL+; the authors use 5 and 10)"""
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """`eps1` above `eps2` would split clusters of clients that agree."""
         if self.eps1 <= self.eps2:
             return ("", "")

@@ -60,9 +60,9 @@ class Keys(Table):
     """predict heads too: each relation has an inverse with parameters of its own, a step trains its
     links in both directions, and scores are means over tails and heads"""
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """Rows in space have keys that these methods lack."""
-        if run.model in SPACE_MODELS:
+        if config.model in SPACE_MODELS:
             return "model method", "method = links with this model"
         return "", ""
 
@@ -104,9 +104,9 @@ class RowKeys(Keys):
         """Means of rows are the same in flat space."""
         return () if self.space else ("average",)
 
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
+    def conflict(self, config: RunKeys) -> tuple[str, str]:
         """The inner product lacks a curved form and relations, and other models a space."""
-        if run.model is not None and run.model not in SPACE_MODELS:
+        if config.model is not None and config.model not in SPACE_MODELS:
             return "model method", "method = links-complex or links-rotate with this model"
         if self.score == "inner" and self.space:
             return "links.score links.curvature", "links.curvature = 0 with links.score = inner"

@@ -25,7 +25,7 @@ from curvfed.strategies.methods import (
     listed,
 )
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.plugins import absent_hint
+from curvfed.tasks.plugins import METHOD_FOLDERS, absent_hint
 from curvfed.tasks.registry import catalogue
 
 
@@ -57,7 +57,9 @@ def methods(
         return
     if name not in METHODS:
         hint = did_you_mean(name, METHODS, "`curvfed methods`")
-        raise typer.BadParameter(f"{name!r} is not a method{hint}{absent_hint()}")
+        raise typer.BadParameter(
+            f"{name!r} is not a method{hint}{absent_hint(METHOD_FOLDERS, 'aggregations')}"
+        )
     row = METHODS[name]
     print_rows((name, row.summary), parts_of(name, row))
     if keys := list(keys_of(row)):

@@ -158,7 +158,7 @@ def test_no_seed_is_both_chosen_by_and_compared_on():
 REFUSED = {
     "unknown method": (
         ["dataset=trees", "methods=fedavg,flatlnd"],
-        "(`curvfed methods` lists the methods); did you mean 'flatland'?",
+        "(`curvfed methods` lists all); did you mean 'flatland'?",
     ),
     "methods between other marks": (
         ["dataset=trees", "methods=fedavg/flatland"],

@@ -13,7 +13,7 @@ from graph_fixtures import user_fields
 from hull_nodes import blobs, hull_run, nodes_of
 
 import curvfed
-from curvfed.extensions.warnings.run_warnings import Sentences
+from curvfed.extensions.warnings.figure_warnings import FigureWarnings
 from curvfed.server_app.client_history import lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
@@ -56,7 +56,7 @@ def test_absences_and_losses_of_personal_parameters():
     state = State(lost={1: loss}, absences={2: absence}, train_requests={2: 5})
     described = {0: Description("nodes", "", "accuracy", 2, ("a", "b"), "", "")}
     federation = Federation({0: 1}, described, Facts("nodes", 2, ("a", "b")), {})
-    texts = Sentences(parse({"method": "fedavg"}), federation).so_far(state)
+    texts = FigureWarnings(parse({"method": "fedavg"}), federation).so_far(state)
     assert texts["lost"] == lost_text(1, loss)
     assert "client 2 in 3 of 5 (no answer)" in texts["absences"]
 

@@ -94,7 +94,7 @@ def clustered(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
     if "cut" not in plugins.additions(plugins.GRAPH_TASKS):
         raise DataError(
             f"batch-size is {spec.batch_size}, a client has {num_nodes} nodes; allowed here is 0,"
-            f" all nodes in a step{plugins.absent_hint()}",
+            f" all nodes in a step{plugins.absent_hint(plugins.GRAPH_TASKS)}",
             key="node-batches",
         )
     clusters: Tensor = plugins.addition(plugins.GRAPH_TASKS, "cut")(graph, spec)

@@ -4,6 +4,9 @@ import json
 import subprocess
 import sys
 
+from curvfed.deployments.package_files import PRESETS, package_files
+from curvfed.tasks.plugins import all_names
+
 PROGRAM = """
 import contextlib, io, json, sys
 from curvfed.deployments.commands.command import main
@@ -20,7 +23,7 @@ for words in json.loads(sys.argv[1]):
 SLIPS = [
     (["check", "dataset=nothere.pt"], "no file nothere.pt, nor "),
     (["check", "dataset=./nothere"], "no folder nothere, nor "),
-    (["check", "dataset=trees/cora"], "allowed is the name of a data set (`curvfed datasets`"),
+    (["check", "dataset=trees/cora"], "allowed is the name of a data set"),
     (["check", "num-ronds=3"], 'did you mean "num-rounds"?'),
     (
         ["simulate", "num_supernodes=4", "local_epochs=2"],
@@ -31,7 +34,7 @@ SLIPS = [
     (["check", "pictures"], "did you mean dataset=pictures?"),
     (["simulate", "qick"], "did you mean 'quick'?"),
     (["simulate", "64"], "did you mean 'dimensions/64'?"),
-    (["check", "tests"], "`curvfed presets` lists the presets"),
+    (["check", "tests"], all_names("presets", package_files(PRESETS))),
     (["run", "Digits"], "did you mean dataset=Digits?"),
     (["simulate", "FedProx"], "did you mean method=fedprox?"),
     (["simulate", 'method = "hyperfed"'], "without one, here method=hyperfed"),

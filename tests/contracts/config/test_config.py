@@ -279,7 +279,7 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
 @pytest.mark.parametrize(
     ("key", "raw", "fragments"),
     [
-        ("no-data-set", {"dataset": "coral"}, ("coral", '"cora"?', "`curvfed datasets`")),
+        ("no-data-set", {"dataset": "coral"}, ("coral", '"cora"?', plugins.lister("datasets"))),
         ("no-data-set", {"dataset": "fashion-mnits"}, ('"fashion-mnist"?',)),
         (
             "dataset-with-method",
@@ -296,8 +296,8 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
             {"dataset": "edges.tsv", "method": "flatland"},
             ('"edges.tsv"', '"flatland"', "points", "nodes and graphs", ".pt"),
         ),
-        ("no-such-method", {"method": "flatlands"}, ('"flatland"?', "`curvfed methods`")),
-        ("no-such-method", {"method": "?"}, ('"?". `curvfed methods`',)),
+        ("no-such-method", {"method": "flatlands"}, ('"flatland"?', plugins.lister("methods"))),
+        ("no-such-method", {"method": "?"}, ('"?". ', plugins.lister("methods"))),
         (
             "no-such-model",
             {"dataset": "cora", "model": "gin"},

@@ -8,7 +8,7 @@ from PIL import Image
 from torch_geometric.data import Data
 
 from curvfed.deployments.commands.command import main
-from curvfed.tasks.formats import decide
+from curvfed.tasks.formats import FORMATS, decide
 
 
 def table(path, *lines):
@@ -29,7 +29,9 @@ def test_a_table_of_one_column_is_no_points(name, method, own_home, tmp_path, ca
     path = table(tmp_path / name, "name", "cat", "dog", "bird")
     assert main(["check", f"method={method}", f"dataset={path}", "num-supernodes=2"]) == 2
     error = capsys.readouterr().err
-    assert "it has a single column, or its columns are separated by none of comma" in error
+    assert "it has a single column, or no comma, semicolon or tab separates its columns" in error
+    titles = [form.title for form in FORMATS if {"nodes", "graphs"} & {*form.tasks}]
+    assert [title for title in titles if title not in error] == []
     assert "points .npz, .csv, .tsv or .h5ad files of two coordinates and a class" in error
     assert "is read as points" not in error
     table(path, "x;y;label", "0.1;0.2;a", "0.2;0.1;b")

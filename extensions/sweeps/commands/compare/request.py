@@ -32,6 +32,7 @@ from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
+from curvfed.tasks import plugins
 from curvfed.tasks.class_names import row_of
 from curvfed.tasks.errors import near_names
 from curvfed.tasks.kinds import KINDS
@@ -47,10 +48,7 @@ UNTUNED = ("method", "dataset", "data-dir", "seed", "learning-rate", *OWN_KEYS)
 VALIDATION_SHARE = 0.1
 """Validation share of a client's images if no sizes are set; the default of a run is none."""
 
-METHOD = (
-    "method; allowed are names of methods and rivals with commas between, auto, or all"
-    " (`curvfed methods` lists the methods)"
-)
+METHOD = "method; allowed are names of methods and rivals with commas between, auto, or all"
 """The meaning of a name in `methods`, and the form of the key."""
 
 AT_ZERO = " at 0"
@@ -177,8 +175,9 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     methods = str(settings.pop("methods", method if is_explicit else OWN_KEYS["methods"]))
     requested = [] if methods in (AUTO, "all") else list(dict.fromkeys(methods.split(",")))
     rivals = {name: keys for of_task in RIVALS.values() for name, keys in of_task.items()}
+    what = f"{METHOD} ({plugins.all_names('methods', METHODS)})"
     for name in requested:
-        _check_name(name, [*METHODS, *rivals], METHOD, "methods")
+        _check_name(name, [*METHODS, *rivals], what, "methods")
     data_dir = settings.pop("data-dir", None)
     if data is None and data_dir:
         data = Path(str(data_dir)).expanduser()

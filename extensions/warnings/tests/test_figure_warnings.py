@@ -10,7 +10,7 @@ import torch
 from app_runs import QUICK, forged, partition_of, real_nodes, rows, run
 from graph_fixtures import user_fields
 
-from curvfed.extensions.warnings.run_warnings import Sentences
+from curvfed.extensions.warnings.figure_warnings import FigureWarnings
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.client_history import note_training
 from curvfed.server_app.directory.checkpoint import State
@@ -159,7 +159,7 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
         answer = Answer(reply.header, {0: reply}, {}, {}, {}, {})
         note_training(state, [0], answer, described(num_test))
-    found = Sentences(parse({"method": "fedavg"}), described(num_test)).so_far(state)
+    found = FigureWarnings(parse({"method": "fedavg"}), described(num_test)).so_far(state)
     assert bool(found) == told
 
 

@@ -25,7 +25,7 @@ LARGE_LOSS = 1e3
 """Smallest training loss that is a warning: guessing among a million classes has a loss of 14."""
 
 
-class Sentences(RunWarnings):
+class FigureWarnings(RunWarnings):
     """The warnings of a run. Those of its configuration and of the clients' data are found once;
     those of its rounds follow from its state.
 
@@ -50,7 +50,7 @@ class Sentences(RunWarnings):
         for key, is_so, make in OF_ROUNDS:
             if is_so(state):
                 texts[key] = make(self._config, self._federation, state)
-        for key, has_event, make_of_clients in client_warnings.WARNINGS:
+        for key, has_event, make_of_clients in client_warnings.OF_CLIENTS:
             if has_event(state):
                 texts[key] = make_of_clients(state, self._federation)
         return {key: text for key, text in texts.items() if text}
