@@ -122,10 +122,10 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     if data_set is not None:
         return (data_set.task,)
     if ending := Path(dataset).suffix:
-        names = plugins.all_names("datasets", (*NAMED, *plugins.registered("datasets")))
+        allowed = plugins.all_names("datasets", (*NAMED, *plugins.registered("datasets")))
         raise ValueError(
             f'files that end in "{ending}" are not supported; allowed is {PATHS}, or a name:'
-            f" {names}; {explain_reading(dataset)}{plugins.absent_hint(*plugins.DATA)}"
+            f" {allowed}; {explain_reading(dataset)}{plugins.absent_hint(*plugins.DATA)}"
         )
     name = dataset.lower()
     plugin_names = tuple(plugins.registered("datasets"))
