@@ -19,7 +19,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.description import describe, start_figures
 from curvfed.client_app.failures import note_failure
-from curvfed.client_app.node import Node, is_real, partition_of, public_text
+from curvfed.client_app.node import SIMULATED, Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_error
 from curvfed.strategies.base.abilities import StartsFromAll
 from curvfed.strategies.base.method import OneShot
@@ -56,6 +56,10 @@ from curvfed.tasks.errors import SafeError
 
 SLOT = 4.0
 """Seconds between the times at which woken clients reply: longer than starting two of them."""
+
+
+PLAIN = {"partition-id", "num-partitions", *SIMULATED}
+"""The keys of a simulated node without keys of its own."""
 
 
 app = ClientApp()
@@ -208,7 +212,7 @@ def _answer(message: Message, context: Context) -> Message:
         header = request.header
         config = _config(tuple(context.run_config.items()))
         partition = partition_of(node_config)
-        node = Node.read(node_config)
+        node = _node(node_config)
         with own_settings():
             client = get_client(config, header.run, node)
             handlers = OF_ROUNDS
@@ -301,6 +305,18 @@ def _places(error: BaseException | None) -> str:
 @lru_cache(maxsize=8)
 def _config(items: tuple[tuple[str, Any], ...]) -> RunConfig:
     return parse(dict(items))
+
+
+def _node(node_config: dict[str, Any]) -> Node:
+    """The node of a configuration; that of a node that is merely simulated is read once."""
+    if node_config.keys() == PLAIN and not is_real(node_config):
+        return _simulated_node(tuple(node_config.items()))
+    return Node.read(node_config)
+
+
+@lru_cache(maxsize=1024)
+def _simulated_node(items: tuple[tuple[str, Any], ...]) -> Node:
+    return Node.read(dict(items))
 
 
 app.train()(_answer)

@@ -259,5 +259,12 @@ class Client(ClientData):
 
 
 def _check_finite(tensors: Mapping[str, Tensor], subject: str, training: str) -> None:
-    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+    if not all(_is_finite(tensor) for tensor in tensors.values()):
         raise TrainingError(f"{subject} are not finite after {training}", key="not-finite")
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    if tensor.device.type == "cpu" and tensor.dtype != torch.bfloat16:
+        # A tenth of the time of torch's test.
+        return bool(np.isfinite(tensor.detach().numpy()).all())
+    return bool(tensor.isfinite().all())

@@ -172,13 +172,21 @@ def encode_arrays(arrays: Mapping[str, NDArray[Any]], precision: Precision = EXA
     record = {}
     for name, values in arrays.items():
         array = np.asarray(values, order="C")
-        header = BytesIO()
-        npy.write_array_header_1_0(header, npy.header_data_from_array_1_0(array))
-        data = b"".join([header.getvalue(), array.data if array.size else b""])
+        header = _header_of(array.shape, array.dtype)
+        data = b"".join([header, array.data if array.size else b""])
         record[name] = Array(
             dtype=str(array.dtype), shape=tuple(array.shape), stype=_NUMPY, data=data
         )
     return ArrayRecord(record)
+
+
+@lru_cache(maxsize=1024)
+def _header_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """The header of an array in C order; see `_read_header`."""
+    header = BytesIO()
+    fields = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(header, fields)
+    return header.getvalue()
 
 
 def decode_arrays(record: ArrayRecord, precision: Precision = EXACT) -> dict[str, NDArray[Any]]:
