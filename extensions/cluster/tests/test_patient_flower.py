@@ -105,12 +105,12 @@ def main():
 """In place of Flower's program: prints its arguments and the limits that it finds."""
 
 OWN = {"HEARTBEAT_DEFAULT_INTERVAL": 30, "HEARTBEAT_PATIENCE": 2}
-LONGER = {"HEARTBEAT_DEFAULT_INTERVAL": 300.0, "HEARTBEAT_PATIENCE": 0.2}
+LONGER = {"HEARTBEAT_DEFAULT_INTERVAL": 120.0, "HEARTBEAT_PATIENCE": 0.5}
 PRAGMA = ["foreign_keys", "ON"]
 VERSIONS = {
     "all": (
         {"corestate/sql_corestate": OWN, "sql_mixin": {"SQLITE_PRAGMAS": [PRAGMA]}},
-        LONGER | {"SQLITE_PRAGMAS": [PRAGMA, ["busy_timeout", "60000"]]},
+        LONGER | {"SQLITE_PRAGMAS": [["busy_timeout", "60000"], PRAGMA]},
     ),
     "one module": ({"corestate/in_memory_corestate": OWN}, LONGER),
     "a name": ({"corestate/sql_corestate": {"HEARTBEAT_PATIENCE": 2}}, {"HEARTBEAT_PATIENCE": 2}),
