@@ -65,14 +65,19 @@ class Progress:
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
         self._said = time.monotonic()
+        self._result_said = self._said
 
     def say(self, number: int, text: str, silence: float = 0.0) -> None:
-        """Log a line about a round, or before the first one without a number, unless the last line
-        is less than `silence` seconds old."""
+        """Log the result of a round, or a line before the first one without a number, unless the
+        last result is less than `silence` seconds old."""
         now = time.monotonic()
-        if now - self._said < silence:
+        if now - self._result_said < silence:
             return
-        self._said = now
+        self._result_said = now
+        self._log(number, text)
+
+    def _log(self, number: int, text: str) -> None:
+        self._said = time.monotonic()
         if number and self.rounds:
             place = {"rounds": (number, self.rounds)}  # by which a notebook knows the line
             log.info("round %d/%d  %s", number, self.rounds, text, extra=place)
@@ -81,7 +86,8 @@ class Progress:
 
     def count(self, header: Header, done: int, total: int) -> None:
         """Log the replies so far in a slow phase."""
-        self.say(header.round, f"{header.phase}: {done} of {total} clients", PHASE_SILENCE)
+        if time.monotonic() - self._said >= PHASE_SILENCE:
+            self._log(header.round, f"{header.phase}: {done} of {total} clients")
 
 
 class Run:

@@ -129,16 +129,18 @@ def model_card(
     """
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
-    curvature = SPACES.get(row.space, row.space).format(key=row.curvature_key)
+    space = row.space
+    curvature = SPACES.get(space, space).format(key=row.curvature_key)
     kind = KINDS[task]
     has_export = kind.has_classes and "export" in additions("commands")
     if config.network.head == "prototypes":
         number = config.network.options["curvature"]
         curvature = f"{number:g}, of the space of the classes' prototypes"
+        space = "hyperbolic" if number else "flat"
     has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
     option = f" --client {first_client}" if has_own_models else ""
     values = _figures(summary)
-    tags = ["federated-learning", config.method, row.space]
+    tags = ["federated-learning", config.method, space]
     versions = [f"{key} {value}" for key, value in summary["versions"].items()]
     limits = [f"* {limit}" for limit in _limits(config, summary)]
     quoted_name = _quoted(name)

@@ -130,7 +130,7 @@ def report(
     if not any(run.row for run in runs):
         raise UsageError(f"no run of {name} is in {folder}; curvfed sweep makes them", key="no-run")
     make_folder(to)
-    page = make_page(plan, runs, to, against, "pdf" in formats)
+    page = make_page(plan, runs, to, against, "pdf" in names)
     files = write_page(page, to, plan.path.stem, names)
     for line in (*page.notes, *files):
         console.print(str(line))

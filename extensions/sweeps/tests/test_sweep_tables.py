@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from report_page import HOSTILE, Page
+from rich.console import Console
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.sweeps.commands.compare import results
 from curvfed.extensions.sweeps.commands.pages.selection import Run, varying_keys
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
@@ -250,3 +253,17 @@ def test_a_column_that_is_equal_in_all_rows_is_named_once_in_every_language():
     for text in (markdown(table), latex(table)):
         assert text.count("graphs") == 1
         assert "graphs: 1" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 400])
+def test_figures_are_whole_at_every_width_of_a_terminal(width):
+    """A table that is too wide for its terminal had empty columns."""
+    heads = [f"head {number} of a column" for number in range(12)]
+    cells = [Cell(f"{number}.5 ± 1.2") for number in range(12)]
+    table = Table("", ("method",), heads, [(["links at 0", "links.bias=true"], cells)])
+    console = Console(file=StringIO(), force_terminal=True, color_system=None, width=width)
+    results._print_table(table, console)
+    printed = console.file.getvalue()
+    assert all(cell.text in printed for cell in cells)
+    assert all(head in printed for head in heads)
+    assert max(map(len, printed.splitlines())) <= width

@@ -20,3 +20,18 @@ def test_a_phase_before_the_rounds_is_no_round(caplog, monkeypatch, own_log):
     assert not hasattr(first, "rounds")
     assert second.getMessage() == f"round 7/100  {TRAIN}: 1 of 3 clients"
     assert second.rounds == (7, 100)
+
+
+def test_a_line_on_a_phase_does_not_hide_the_result_of_a_round(caplog, monkeypatch, own_log):
+    times = iter([0.0, 6.0, 6.0, 6.5, 6.5, 6.9])
+    monkeypatch.setattr(run.time, "monotonic", lambda: next(times))
+    own_log.propagate = True
+    caplog.set_level(logging.INFO, logger="curvfed")
+    progress = Progress(3)
+    progress.count(Header(run="one", round=1, phase=TRAIN), 4, 4)
+    progress.say(1, "accuracy 50.0%", silence=1.0)
+    progress.say(2, "accuracy 60.0%", silence=1.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"round 1/3  {TRAIN}: 4 of 4 clients",
+        "round 1/3  accuracy 50.0%",
+    ]
