@@ -174,7 +174,7 @@ def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
             f" None of these hierarchies had fewer than {gain.fewest_entities} entities; of so few"
             " as here the gain is not known."
         )
-    if measured is not None:
+    elif measured is not None:
         is_within = expected[1] <= measured <= expected[2]
         place = "within" if is_within else "outside"
         comment += f" The gain measured here, {_points(measured)}, lies {place} that range."

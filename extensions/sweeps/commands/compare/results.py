@@ -232,7 +232,12 @@ def _expected(comparison: Comparison, scored: Sequence[Row]) -> list[str]:
     if expectation is None or comparison.score != "personal":
         return []
     expected = expectation(comparison.first_config)
-    gains = [100 * row["use"] for row in scored if row["method"] == kind.method and "use" in row]
+    # Without an interval nothing can be said about a measured gain.
+    gains = [
+        100 * row["use"]
+        for row in scored
+        if row["method"] == kind.method and row.get("use_low") is not None
+    ]
     if expected is None:
         return []
     return [expected.sentence(next(iter(gains), None))]
