@@ -47,8 +47,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Imports and collection leave no garbage; to search all that they make for some, again and again,
-# would take a third of their time, and of each test some more.
+# Imports and collection leave no garbage, and the collector takes a third of their time.
 gc.disable()
 
 # Tests look into clients of runs in this process: beside another thread a run forks no workers.
@@ -62,14 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """From here on garbage is searched for in what the tests themselves make."""
+    """The collector searches only objects that tests make."""
     yield
     gc.freeze()
     gc.enable()
 
 
 def pytest_unconfigure() -> None:
-    """At the end all is searched: libraries report what is left over."""
+    """At the end the collector searches all objects: libraries report leaks."""
     gc.unfreeze()
 
 

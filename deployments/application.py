@@ -17,7 +17,8 @@ from typer.core import TyperGroup
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.strategies.config.run_config import defaults, nearest_key
-from curvfed.tasks.plugins import COMMANDS, absent_hint
+from curvfed.tasks.plugins import absent_hint
+from curvfed.tasks.shipped import COMMANDS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

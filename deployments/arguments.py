@@ -33,7 +33,7 @@ from curvfed.strategies.config.run_config import (
 )
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import listed
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError, KeyedError
 from curvfed.tasks.graphs.data import is_path
 from curvfed.tasks.kinds import tasks_as
@@ -349,4 +349,4 @@ def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = 
         if key not in defaults
     ]
     if unknown:
-        raise UsageError("\n".join(unknown) + plugins.absent_hint(*plugins.KEYS), key="unknown-key")
+        raise UsageError("\n".join(unknown) + plugins.absent_hint(*shipped.KEYS), key="unknown-key")

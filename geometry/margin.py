@@ -224,7 +224,7 @@ def _least_penalty(products: Floats, penalty: Function, start: Floats, tolerance
 
 
 _WIDTHS = 10.0 ** -np.arange(9.0)
-"""Widths of the rounded corner of the hinge: the minimum for one begins the steps for the next."""
+"""Widths of the rounded corner of the hinge. Each minimum is the start for the next width."""
 
 
 def hinge_margin(products: Floats, cost: float) -> Floats:

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import UNKNOWN, Decision, decide
 from curvfed.tasks.kinds import KINDS
@@ -218,15 +218,15 @@ class Dataset(ABC):
         """
         decision = decide(path)
         form = decision.form
-        if form is UNKNOWN and plugins.absent_hint(*plugins.DATA):
+        if form is UNKNOWN and plugins.absent_hint(*shipped.DATA):
             raise DataError(
-                f"{path}: {decision.reason}{plugins.absent_hint(*plugins.DATA)}",
+                f"{path}: {decision.reason}{plugins.absent_hint(*shipped.DATA)}",
                 key="unknown-format",
             )
         if not {*form.tasks} & {*self.tasks}:
             raise DataError(
                 f"{path} is {form.title}, with {' or '.join(form.tasks)} ({decision.reason}); the"
-                f" run needs {' or '.join(self.tasks)}{plugins.absent_hint(*plugins.DATA)}",
+                f" run needs {' or '.join(self.tasks)}{plugins.absent_hint(*shipped.DATA)}",
                 key="other-data",
             )
         located = decision.locate() if form.reader else self.locate_files(path)

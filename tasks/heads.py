@@ -18,7 +18,7 @@ four times that for twice the number."""
 
 @dataclass(frozen=True, kw_only=True)
 class HeadSettings:
-    """What of a head does not depend on its features and classes.
+    """The settings of a head that do not depend on its features and classes.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import FORMATS
@@ -115,7 +115,7 @@ def check_data(
         entries = f" of {type(first).__name__}" if is_table else ""
         raise DataError(
             f"{where} is a {type(item).__name__}{entries}; allowed is {ALLOWED}"
-            f"{plugins.absent_hint(*plugins.DATA)}",
+            f"{plugins.absent_hint(*shipped.DATA)}",
             key="unsupported-data",
         )
     return check_graphs(where, item, stand_in)

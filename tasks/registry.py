@@ -6,7 +6,7 @@ A configuration is checked with this file, which imports neither models nor read
 import os
 from pathlib import Path
 
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError, did_you_mean
 from curvfed.tasks.formats import (
     BY_PATH,
@@ -87,7 +87,7 @@ def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
     decision = decide(path)
     if decision.form is UNKNOWN:
         raise DataError(
-            f"{decision.reason}; {explain_reading(dataset)}{plugins.absent_hint(*plugins.DATA)}",
+            f"{decision.reason}; {explain_reading(dataset)}{plugins.absent_hint(*shipped.DATA)}",
             key="unknown-format",
         )
     return decision
@@ -125,7 +125,7 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
         allowed = plugins.all_names("datasets", (*NAMED, *plugins.registered("datasets")))
         raise ValueError(
             f'files that end in "{ending}" are not supported; allowed is {PATHS}, or a name:'
-            f" {allowed}; {explain_reading(dataset)}{plugins.absent_hint(*plugins.DATA)}"
+            f" {allowed}; {explain_reading(dataset)}{plugins.absent_hint(*shipped.DATA)}"
         )
     name = dataset.lower()
     plugin_names = tuple(plugins.registered("datasets"))
@@ -137,7 +137,7 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
         f"no such data set{hint}{advice};"
         f" {explain_reading(dataset)}. Also allowed are a path: {PATHS}; and the name of a data set"
         " of another package, which must be installed wherever server and clients run (here:"
-        f" {', '.join(plugin_names) or 'none'}){plugins.absent_hint(*plugins.DATA)}"
+        f" {', '.join(plugin_names) or 'none'}){plugins.absent_hint(*shipped.DATA)}"
     )
 
 

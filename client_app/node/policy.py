@@ -14,7 +14,7 @@ from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
 from curvfed.strategies.base.shared_tables import GROUP_SIZE, Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.errors import ConfigError, SecureSumError
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.registry import is_named
 
 Item = TypeVar("Item")
@@ -316,7 +316,7 @@ def read_policy(path: Path | None) -> Policy:
         problems = error.errors()
         lines = dict.fromkeys(_line(text, problem["loc"], problem["input"]) for problem in problems)
         words = "\n".join(f"policy: {path}, {line}" for line in lines)
-        refusal = ConfigError(words + plugins.absent_hint(*plugins.KEYS), key="policy-value")
+        refusal = ConfigError(words + plugins.absent_hint(*shipped.KEYS), key="policy-value")
         refusal.names = tuple(
             str(problem["input"]) for problem in problems if problem["loc"][-1] == "path"
         )

@@ -19,7 +19,7 @@ from curvfed.deployments.errors import MachineError
 from curvfed.deployments.flower_version import flower_and_transport
 from curvfed.deployments.resources import check_working_folder
 from curvfed.deployments.terminal import lasting_output
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 
 
 class AllCommands(Commands):
@@ -28,16 +28,16 @@ class AllCommands(Commands):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, the core's first."""
-        return [*super().list_commands(ctx), *plugins.additions(plugins.COMMANDS)]
+        return [*super().list_commands(ctx), *plugins.additions(shipped.COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, or None. If its object cannot be imported, or is not a command,
         the command raises this error, and help shows it."""
         command = super().get_command(ctx, cmd_name)
-        if command is not None or cmd_name not in plugins.additions(plugins.COMMANDS):
+        if command is not None or cmd_name not in plugins.additions(shipped.COMMANDS):
             return command
         try:
-            return click_command(cmd_name, plugins.addition(plugins.COMMANDS, cmd_name))
+            return click_command(cmd_name, plugins.addition(shipped.COMMANDS, cmd_name))
         except Exception as error:  # an object of another package can be anything
             return _unusable(cmd_name, str(error))
 
@@ -97,7 +97,7 @@ CORE = (simulate, run, check, predict)
 
 for command in CORE:
     app.command()(command)
-plugins.leave_out(plugins.COMMANDS, (command.__name__ for command in CORE))
+plugins.leave_out(shipped.COMMANDS, (command.__name__ for command in CORE))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

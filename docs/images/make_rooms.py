@@ -11,7 +11,8 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from curvfed.server_app.report import style
-from curvfed.tasks.plugins import SHIPPED, TESTS
+from curvfed.tasks.plugins import TESTS
+from curvfed.tasks.shipped import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 PICTURE = Path(__file__).with_name("rooms.svg")

@@ -16,7 +16,7 @@ from curvfed.extensions.links.relations import (
     placed,
     quotients,
 )
-from curvfed.extensions.links.rows import apart, chosen_rows
+from curvfed.extensions.links.rows import chosen_rows, squared_distance
 from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import root
 
@@ -133,7 +133,7 @@ class Embedding(nn.Module, ABC):
 
     def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Distances (n, m) between rows of the table, (n, 1, k) and (n, m, k) or (1, m, k)."""
-        return root(apart(rows, targets))
+        return root(squared_distance(rows, targets))
 
     @property
     def num_columns(self) -> int:

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.extensions.links.rows import (
-    apart,
-    apart_by_number,
     chosen_rows,
     quotients_by_number,
+    squared_distance,
+    squared_distance_by_number,
 )
 from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import asinhc, root, squared
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     def quotients(self, heads: Tensor, tails: Tensor) -> Tensor:
         """`quotients` (n, m) of the rows by their numbers, (n,) and (n, m)."""
         if self.stretch is None:
-            return apart_by_number(self.point, heads, tails)
+            return squared_distance_by_number(self.point, heads, tails)
         return quotients_by_number(self.point, self.stretch, heads, tails)
 
 
@@ -60,7 +60,7 @@ def quotients(place: Place, target: Place) -> Tensor:
     >>> quotients(half, Place(torch.zeros(1), torch.ones(1)))
     tensor(0.3333)
     """
-    square = apart(place.point, target.point)
+    square = squared_distance(place.point, target.point)
     if place.stretch is None or target.stretch is None:
         return square
     return square * (place.stretch * target.stretch).squeeze(-1)

@@ -1,6 +1,5 @@
-"""Rows of tables by their numbers, and squared distances of rows, with gradients that pass over
-the data as rarely as can be: a step scores thousands of links between a few hundred entities.
-"""
+"""Rows of tables by their numbers, and squared distances of rows, with gradients that need few
+passes over the data: a step scores thousands of links between a few hundred entities."""
 
 from collections.abc import Sequence
 
@@ -57,19 +56,19 @@ chosen_rows = custom_gradient(_chosen_forward, _chosen_backward, _chosen_formula
 """Rows (..., d) of a table (n, d) by their numbers (...), int64."""
 
 
-def _apart_formula(rows: Tensor, targets: Tensor) -> Tensor:
+def _squared_formula(rows: Tensor, targets: Tensor) -> Tensor:
     return (rows - targets).square().sum(-1)
 
 
-def _apart_forward(rows: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def _squared_forward(rows: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     difference = rows - targets
     return difference.square().sum(-1), difference
 
 
-def _apart_backward(
+def _squared_backward(
     gradient: Tensor,
-    inputs: tuple[Tensor, ...],
-    output: tuple[Tensor, ...],
+    inputs: Tensors,
+    output: Tensors,
     needs: tuple[bool, ...],
 ) -> Gradients:
     rows, targets = inputs
@@ -84,19 +83,19 @@ def _slope(gradient: Tensor, difference: Tensor) -> Tensor:
     return (2 * gradient).unsqueeze(-1) * difference
 
 
-_apart = custom_gradient(_apart_forward, _apart_backward, _apart_formula)
+_squared_with_gradient = custom_gradient(_squared_forward, _squared_backward, _squared_formula)
 
 
-def apart(rows: Tensor, targets: Tensor) -> Tensor:
+def squared_distance(rows: Tensor, targets: Tensor) -> Tensor:
     """|x − y|² of rows that broadcast, (..., d) -> (...).
 
     Examples
     --------
-    >>> apart(torch.tensor([[3.0, 4.0]]), torch.zeros(2, 2)).tolist()
+    >>> squared_distance(torch.tensor([[3.0, 4.0]]), torch.zeros(2, 2)).tolist()
     [25.0, 25.0]
     """
     if torch.is_grad_enabled():
-        return _apart(rows, targets)
+        return _squared_with_gradient(rows, targets)
     return (rows - targets).square_().sum(-1)
 
 
@@ -111,18 +110,20 @@ def _pair_sums(by_heads: Tensor, by_tails: Tensor, numbers: Sequence[Tensor], si
     return row_sums(by_heads, heads, size) + row_sums(by_tails, tails, size)
 
 
-def _apart_by_number_formula(points: Tensor, heads: Tensor, tails: Tensor) -> Tensor:
-    return _apart_formula(*_pairs(points, heads, tails))
+def _squared_by_number_formula(points: Tensor, heads: Tensor, tails: Tensor) -> Tensor:
+    return _squared_formula(*_pairs(points, heads, tails))
 
 
-def _apart_by_number_forward(points: Tensor, heads: Tensor, tails: Tensor) -> tuple[Tensor, Tensor]:
-    return _apart_forward(*_pairs(points, heads, tails))
+def _squared_by_number_forward(
+    points: Tensor, heads: Tensor, tails: Tensor
+) -> tuple[Tensor, Tensor]:
+    return _squared_forward(*_pairs(points, heads, tails))
 
 
-def _apart_by_number_backward(
+def _squared_by_number_backward(
     gradient: Tensor,
-    inputs: tuple[Tensor, ...],
-    output: tuple[Tensor, ...],
+    inputs: Tensors,
+    output: Tensors,
     needs: tuple[bool, ...],
 ) -> Gradients:
     points, *numbers = inputs
@@ -131,22 +132,20 @@ def _apart_by_number_backward(
     return _pair_sums(by_heads, slope.neg_(), numbers, len(points)), None, None
 
 
-apart_by_number = custom_gradient(
-    _apart_by_number_forward, _apart_by_number_backward, _apart_by_number_formula
+squared_distance_by_number = custom_gradient(
+    _squared_by_number_forward, _squared_by_number_backward, _squared_by_number_formula
 )
 """|x − y|² (n, m) of points (N, d) by the numbers of heads (n,) and tails (n, m)."""
 
 
 def _quotients_formula(points: Tensor, stretches: Tensor, heads: Tensor, tails: Tensor) -> Tensor:
     head_stretches, tail_stretches = _pairs(stretches, heads, tails)
-    square = _apart_by_number_formula(points, heads, tails)
+    square = _squared_by_number_formula(points, heads, tails)
     return square * (head_stretches * tail_stretches).squeeze(-1)
 
 
-def _quotients_forward(
-    points: Tensor, stretches: Tensor, heads: Tensor, tails: Tensor
-) -> tuple[Tensor, ...]:
-    square, difference = _apart_by_number_forward(points, heads, tails)
+def _quotients_forward(points: Tensor, stretches: Tensor, heads: Tensor, tails: Tensor) -> Tensors:
+    square, difference = _squared_by_number_forward(points, heads, tails)
     pairs = _pairs(stretches, heads, tails)
     head_stretches, tail_stretches = (values.squeeze(-1) for values in pairs)
     factors = head_stretches * tail_stretches
@@ -155,15 +154,17 @@ def _quotients_forward(
 
 def _quotients_backward(
     gradient: Tensor,
-    inputs: tuple[Tensor, ...],
-    output: tuple[Tensor, ...],
+    inputs: Tensors,
+    output: Tensors,
     needs: tuple[bool, ...],
 ) -> Gradients:
     points, stretches, *numbers = inputs
     _, difference, square, factors, head_stretches, tail_stretches = output
-    apart_output = (square, difference)
-    apart_inputs = (points, *numbers)
-    by_points, *_ = _apart_by_number_backward(gradient * factors, apart_inputs, apart_output, needs)
+    squared_output = (square, difference)
+    squared_inputs = (points, *numbers)
+    by_points, *_ = _squared_by_number_backward(
+        gradient * factors, squared_inputs, squared_output, needs
+    )
     by_factors = gradient * square
     by_heads = (by_factors * tail_stretches).sum(1, keepdim=True)
     by_tails = (by_factors * head_stretches).unsqueeze(-1)

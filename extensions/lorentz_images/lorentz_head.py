@@ -20,9 +20,8 @@ class LorentzHead(CurvedNet):
     has the largest logit.
 
     FlatLand's Eqs. 1 and 4 and the classifier of `curvfed.tasks.graphs.graph_models.LorentzGCN`,
-    without a neighbourhood; rows of unit norm are what its graphs have (`normalize`), and without
-    them SGD diverges at rates at which flat classifiers learn. At curvature 0 it is a flat layer
-    and squared Euclidean distances.
+    without a neighbourhood; the rows of its graphs have unit norm, too (`normalize`). At curvature
+    0 it is a flat layer and squared Euclidean distances.
 
     Parameters
     ----------

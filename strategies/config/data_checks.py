@@ -9,7 +9,7 @@ from curvfed.strategies.config.checks import conflict
 from curvfed.strategies.config.run_config import RunConfig, aggregation_row, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import READ_AS
 from curvfed.tasks.kinds import FEATURES, KINDS, tasks_as
@@ -114,7 +114,7 @@ def _tasks(config: RunConfig) -> Sequence[str]:
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
             f" these, or another method{note}"
-            f"{plugins.absent_hint(*plugins.DATA, plugins.METHOD_FOLDERS)}",
+            f"{plugins.absent_hint(*shipped.DATA, shipped.METHOD_FOLDERS)}",
             key="dataset-with-method",
         )
     return tasks

@@ -45,7 +45,7 @@ from curvfed.strategies.methods import (
     table_of,
     tables,
 )
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import FORMAT, UNSEALED, DamagedError, check_whole, unreadable
@@ -143,7 +143,7 @@ def _row(method: str) -> Method:
     hint = did_you_mean(method, METHODS, plugins.lister("methods"))
     raise ConfigError(
         f'method = "{method}"{hint}; the package of a method {plugins.EVERYWHERE}'
-        f"{plugins.absent_hint(plugins.METHOD_FOLDERS)}",
+        f"{plugins.absent_hint(shipped.METHOD_FOLDERS)}",
         key="no-such-method",
     )
 
@@ -180,7 +180,7 @@ def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
             reasons.append(f'unknown key "{key}"{hint}')
     if reasons:
         raise ConfigError(
-            "\n".join(reasons) + plugins.absent_hint(*plugins.KEYS), key="unknown-key"
+            "\n".join(reasons) + plugins.absent_hint(*shipped.KEYS), key="unknown-key"
         )
 
 

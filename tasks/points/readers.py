@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import POINT_ENDINGS, decide
@@ -58,7 +58,7 @@ def read_points(
         other_points: RawPoints = located.read()
         check_inside(str(path), other_points.points, curvature)
         return other_points
-    absent = plugins.absent_hint(*plugins.DATA)
+    absent = plugins.absent_hint(*shipped.DATA)
     allowed = f"allowed is a file of points, {', '.join(POINT_ENDINGS)}{absent}"
     if path.suffix.lower() not in READERS:
         raise DataError(f"{path} has no supported ending; {allowed}", key="file-format")
@@ -98,7 +98,7 @@ def _read_npz(path: Path, label_key: str, bare: bool) -> RawPoints:
             present = ", ".join(stored) or "nothing"
             raise DataError(
                 f"{path} lacks {', '.join(absent)}; it holds {present}, required are {NPZ_KEYS}"
-                f"{plugins.absent_hint(*plugins.DATA)}",
+                f"{plugins.absent_hint(*shipped.DATA)}",
                 present,
                 key="no-array",
             )
@@ -156,7 +156,7 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
     if width < min_columns:
         raise DataError(
             f"{path}, line {first_line}: there are {width} columns; required are {COLUMNS}"
-            f"{plugins.absent_hint(*plugins.DATA)}",
+            f"{plugins.absent_hint(*shipped.DATA)}",
             key="columns",
         )
     for line, row in rows:

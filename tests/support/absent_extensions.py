@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.plugins import SHIPPED, additions, extension_files
+from curvfed.tasks.plugins import additions, extension_files
 from curvfed.tasks.registry import SOURCES
+from curvfed.tasks.shipped import SHIPPED
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = {"simulate", "run", "check", "predict"}

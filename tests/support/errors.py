@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError, KeyedError
 
 
@@ -18,7 +18,7 @@ def refuses(
     with pytest.raises(error) as caught:
         yield caught
     # A tree without an extension says of a path that nobody reads there what it lacks.
-    if plugins.absent_hint(*plugins.DATA) and caught.value.key == "data.unknown-format":
+    if plugins.absent_hint(*shipped.DATA) and caught.value.key == "data.unknown-format":
         return
     assert caught.value.key == f"{type(caught.value).area}.{key}", str(caught.value)
     missing = [str(fragment) for fragment in fragments if str(fragment) not in str(caught.value)]

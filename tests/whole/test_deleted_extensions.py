@@ -18,7 +18,8 @@ from curvfed.deployments.package_files import ROOMS
 from curvfed.strategies.methods import files
 from curvfed.tasks.formats import CORE
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.plugins import SHIPPED, TESTS, addition, extension_files, of_extensions
+from curvfed.tasks.plugins import TESTS, addition, extension_files, of_extensions
+from curvfed.tasks.shipped import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 TODAY = list(SHIPPED)[datetime.date.today().toordinal() % len(SHIPPED)]

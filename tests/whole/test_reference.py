@@ -16,7 +16,7 @@ from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import all_fields
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS, listed
-from curvfed.tasks.plugins import SHIPPED
+from curvfed.tasks.shipped import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))

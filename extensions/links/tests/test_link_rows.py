@@ -10,10 +10,10 @@ from curvfed.extensions.links.models import LinkModelSpec
 from curvfed.extensions.links.ranking import KnownLinks, Queries
 from curvfed.extensions.links.rows import (
     MANY,
-    apart_by_number,
     chosen_rows,
     quotients_by_number,
     row_sums,
+    squared_distance_by_number,
 )
 
 SIZE = 7
@@ -57,7 +57,7 @@ def test_values_and_gradients_are_those_of_torch_to_the_bit(num_tails):
     points, stretches, heads, tails = drawn(5, num_tails, 10)
     pairs = [
         (lambda: quotients_by_number(points, stretches, heads, tails), plain_quotients),
-        (lambda: apart_by_number(points, heads, tails), plain_apart),
+        (lambda: squared_distance_by_number(points, heads, tails), plain_apart),
         (
             lambda: chosen_rows(points, tails),
             lambda points, heads, tails: F.embedding(tails, points),
@@ -82,7 +82,9 @@ def test_second_derivatives():
         return quotients_by_number(points, stretches, heads, tails)
 
     assert torch.autograd.gradgradcheck(value, (points, stretches))
-    assert torch.autograd.gradgradcheck(lambda p: apart_by_number(p, heads, tails), (points,))
+    assert torch.autograd.gradgradcheck(
+        lambda p: squared_distance_by_number(p, heads, tails), (points,)
+    )
     assert torch.autograd.gradgradcheck(lambda p: chosen_rows(p, tails).square(), (points,))
 
 

@@ -25,8 +25,9 @@ from curvfed.strategies.methods import (
     listed,
 )
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.plugins import METHOD_FOLDERS, absent_hint
+from curvfed.tasks.plugins import absent_hint
 from curvfed.tasks.registry import catalogue
+from curvfed.tasks.shipped import METHOD_FOLDERS
 
 
 def methods(

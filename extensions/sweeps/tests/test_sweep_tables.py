@@ -16,7 +16,7 @@ from rich.console import Console
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.extensions.sweeps.commands.compare import results
+from curvfed.extensions.sweeps.commands.compare.printed import print_table
 from curvfed.extensions.sweeps.commands.pages.selection import Run, varying_keys
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
@@ -262,7 +262,7 @@ def test_figures_are_whole_at_every_width_of_a_terminal(width):
     cells = [Cell(f"{number}.5 ± 1.2") for number in range(12)]
     table = Table("", ("method",), heads, [(["links at 0", "links.bias=true"], cells)])
     console = Console(file=StringIO(), force_terminal=True, color_system=None, width=width)
-    results._print_table(table, console)
+    print_table(table, console)
     printed = console.file.getvalue()
     assert all(cell.text in printed for cell in cells)
     assert all(head in printed for head in heads)

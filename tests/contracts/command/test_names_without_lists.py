@@ -7,7 +7,7 @@ from curvfed.deployments.commands.command import app
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks import plugins
+from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError, KeyedError
 from curvfed.tasks.public_data import find_path
 from curvfed.tasks.registry import NAMED
@@ -67,9 +67,9 @@ def test_the_help_of_the_core_names_only_its_commands(no_commands):
 
 def test_an_error_names_only_absent_extensions_that_could_know_the_name(monkeypatch):
     monkeypatch.setattr(plugins, "extension_files", dict)
-    of_methods = plugins.absent_hint(plugins.METHOD_FOLDERS)
+    of_methods = plugins.absent_hint(shipped.METHOD_FOLDERS)
     assert "baselines" in of_methods
     assert "lists" not in of_methods
     assert "warnings" not in of_methods
-    assert "graph_sets" in plugins.absent_hint(*plugins.DATA)
+    assert "graph_sets" in plugins.absent_hint(*shipped.DATA)
     assert plugins.absent_hint("documents") == plugins.absent_hint("sinks")

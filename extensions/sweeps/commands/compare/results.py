@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from rich.console import Console
-from rich.table import Table as PrintedTable
 
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
 from curvfed.extensions.sweeps.commands.compare.answers import (
@@ -21,6 +20,7 @@ from curvfed.extensions.sweeps.commands.compare.answers import (
     points,
     trivial_words,
 )
+from curvfed.extensions.sweeps.commands.compare.printed import print_table
 from curvfed.extensions.sweeps.commands.compare.request import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
 from curvfed.extensions.sweeps.commands.pages import legends
@@ -41,9 +41,6 @@ from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, f
 from curvfed.strategies.base.score_words import examples_text
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
-
-PRINTED = 200
-"""Width of the printed table, in characters, without a terminal."""
 
 WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
@@ -219,7 +216,7 @@ def write_results(
     }
     for suffix, text in files.items():
         write_atomically(folder / f"comparison.{suffix}", text.encode())
-    _print_table(table, console)
+    print_table(table, console)
     for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", *sentences):
         console.print(line)
     return int(len(scored) < len(rows))
@@ -300,33 +297,6 @@ def _table(
         optional=columns[1 + len(differences) :],
         is_folded=True,
     )
-
-
-def _print_table(table: Table, console: Console) -> None:
-    """Print the figures, as a list if the terminal is narrower than the table, and below them the
-    configurations, which are too long for columns."""
-    if not console.is_terminal:
-        console.width = PRINTED  # a file or a pipe has space for every column
-    printed = PrintedTable("method", *table.columns)
-    for (name, _), cells in table.rows:
-        printed.add_row(name, *(cell.text for cell in cells))
-    unbounded = console.options.update(max_width=10 * PRINTED)
-    if console.measure(printed, options=unbounded).maximum <= console.width:
-        console.print(printed)
-    else:
-        _print_list(table, console)
-    for (name, words), _ in table.rows:
-        if words:
-            console.print(f"{name}: {words}")
-
-
-def _print_list(table: Table, console: Console) -> None:
-    """Print each method with its figures below it."""
-    for (name, _), cells in table.rows:
-        console.print(name)
-        for head, cell in zip(table.columns, cells, strict=True):
-            if cell.text:
-                console.print(f"  {head}: {cell.text}")
 
 
 def _line(

@@ -3,7 +3,6 @@ other keys in turn, then decay and rate again."""
 
 import itertools
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, DECAYS
-from curvfed.extensions.sweeps.commands.compare.request import COMMAND, Comparison, Entrant
+from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY
+from curvfed.extensions.sweeps.commands.compare.ladder import DECAY, RATE, Ladder
+from curvfed.extensions.sweeps.commands.compare.request import COMMAND, Comparison
 from curvfed.extensions.sweeps.commands.pages import SCORES
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.sweep import file_digest, plan_run
@@ -23,18 +23,6 @@ from curvfed.strategies.run_log import log
 from curvfed.tasks.kinds import KINDS
 
 DROPPED = "replies_dropped"
-
-RATE = "learning-rate"
-DECAY = "weight-decay"
-
-FIRST_RATES: tuple[int, ...] = (0, -2, -1, 1, 2)
-"""The first rates of each entrant, in steps of √10 from the default."""
-
-FARTHEST = 8
-"""Steps from the default beyond which no rate is tried."""
-
-FIRST_DECAYS: tuple[int, ...] = (0, 1, 3, 5)
-"""The first decays: the default, and steps of √10 from the smallest of `DECAYS`, which is 1."""
 
 REPEATED = 2
 """The expected number of new configurations when a number is swept again."""
@@ -99,41 +87,6 @@ def compared_figure(score: str, runs: Iterable[Run]) -> str:
     names = SCORES[score]
     present = (name for name in names if any(run.figure(name) is not None for run in runs))
     return next(present, names[-1])
-
-
-@dataclass(frozen=True)
-class Ladder:
-    """The values of a number that is swept until its best is inside.
-
-    Attributes
-    ----------
-    key : str
-    values : mapping of int to float
-        By step.
-    first : tuple of int
-        The steps to begin with.
-    """
-
-    key: str
-    values: Mapping[int, float]
-    first: tuple[int, ...]
-
-    @classmethod
-    def of_rates(cls, entrant: Entrant) -> "Ladder":
-        """Steps of √10 around the default rate."""
-        steps = range(-FARTHEST, FARTHEST + 1)
-        values = {step: float(f"{entrant.rate * 10 ** (step / 2):.3g}") for step in steps}
-        return cls(RATE, values | {0: entrant.rate}, FIRST_RATES)
-
-    @classmethod
-    def of_decays(cls, entrant: Entrant, optimizer: str) -> "Ladder":
-        """The default, then steps of √10 between the smallest and the largest decay."""
-        smallest, largest = DECAYS[optimizer]
-        number = round(2 * math.log10(largest / smallest)) + 1
-        values = {0: entrant.decay}
-        for step in range(1, number + 1):
-            values[step] = float(f"{smallest * 10 ** ((step - 1) / 2):.3g}")
-        return cls(DECAY, values, tuple(step for step in FIRST_DECAYS if step <= number))
 
 
 class Tuning:
