@@ -161,6 +161,22 @@ def test_a_run_with_an_attribute_that_cannot_be_stored_is_not_resumed(server, at
         curvfed.simulate(row(server), num_rounds=2, resume=True, **keys)
 
 
+class NotesOnce(Average):
+    """The average, with a figure of its first round alone."""
+
+    def aggregate(self, replies):
+        super().aggregate(replies)
+        if not self.figures:
+            self.figures = {"noted": 1.0}
+            self.round_figures = {"seen": len(replies)}
+
+
+def test_figures_of_a_round_are_not_those_of_the_next(tmp_path):
+    made = curvfed.simulate(row(NotesOnce), num_rounds=3, results_dir=tmp_path, **SMALL)
+    seen_by_round = [line["seen"] for line in Run(made.path).rounds if line["phase"] == "train"]
+    assert seen_by_round == ["3", "", ""]
+
+
 def test_fedopt_stores_nothing_beside_its_state():
     start = {"w": np.zeros(2, np.float32)}
     server = FedOpt(start, keys=Keys(optimizer="adam"))
