@@ -28,18 +28,18 @@ class Keys(Table):
 
     average: Literal["streams", "tangent", "coordinates"] = "streams"
     """mean of the clients' prototypes: streams: of the sums of all local steps, each moved parallel
-    to the prototype before the round, as in RFedAGS; tangent: of the ways from there to the
-    prototypes after local training; coordinates: of the tangent vectors at the origin, as with
+    to the prototype before the round, as in RFedAGS; tangent: of the displacements from there to
+    the prototypes after local training; coordinates: of the tangent vectors at the origin, as with
     hyperfed-shared"""
 
 
-def ways(starts: Tensor, ends: Tensor, seen_from: Tensor, curvature: float) -> Tensor:
-    """The ways log_x(y) from points x to points y of the ball, moved parallel along geodesics to
-    points z, as tangent vectors at the origin after the translation of z there: all (..., d).
+def displacements(starts: Tensor, ends: Tensor, seen_from: Tensor, curvature: float) -> Tensor:
+    """The displacements log_x(y) from points x to points y of the ball, moved parallel along
+    geodesics to points z, as tangent vectors at the origin after the translation of z there: all (..., d).
 
     A translation is an isometry, and from the origin geodesics are straight: what is moved there
     along one changes its coordinates by the ratio of the conformal factors alone. At curvature 0
-    the ways are differences.
+    displacements are differences.
     """
     if not curvature:
         return ends - starts
@@ -50,7 +50,7 @@ def ways(starts: Tensor, ends: Tensor, seen_from: Tensor, curvature: float) -> T
 
 
 def moved(weight: Array, mean: Array, curvature: float) -> Array:
-    """Prototypes (C, d) at the end of these ways of `ways`, by their normal coordinates."""
+    """Prototypes (C, d) after these `displacements`, by their normal coordinates."""
     starts = _points(torch.from_numpy(weight), curvature)
     if not curvature:
         return (starts.numpy() + mean).astype(weight.dtype)
@@ -66,8 +66,8 @@ def _points(weight: Tensor, curvature: float) -> Tensor:
     return poincare.exp0(rows, curvature) if curvature else rows
 
 
-def _average(run: Any) -> str:
-    average: str = run.table(TABLE).average
+def _average(config: Any) -> str:
+    average: str = config.table(TABLE).average
     return average
 
 
@@ -93,7 +93,9 @@ class ManifoldClient(Learner):
     def _add_step(self) -> None:
         curvature = self.keys.curvature
         place = _points(self.local.tensors[PROTOTYPES], curvature)
-        self._stream += ways(self._place, place, _points(self._start, curvature), curvature)
+        self._stream += displacements(
+            self._place, place, _points(self._start, curvature), curvature
+        )
         self._place = place
 
     @torch.no_grad()
@@ -113,7 +115,7 @@ class ManifoldClient(Learner):
 
 
 class ManifoldServer(Consistent):
-    """HyperFed's aggregation, with the prototypes at the end of the mean of the clients' ways."""
+    """HyperFed's aggregation, whose prototypes move by the mean of the clients' displacements."""
 
     name = "manifold"
     keys: SharedKeys

@@ -15,7 +15,7 @@ from curvfed.extensions.baselines.methods.hyperfed_manifold import (
     PROTOTYPES,
     ManifoldClient,
     ManifoldServer,
-    ways,
+    displacements,
 )
 from curvfed.geometry import poincare
 from curvfed.strategies.base.learner import Local
@@ -47,7 +47,7 @@ def test_ways_are_moved_parallel_along_geodesics(curvature):
     # The translation of a point to the origin changes lengths there by its conformal factor.
     expected = expected / (1 + curvature * seen_from.square().sum(-1, keepdim=True))
     torch.testing.assert_close(
-        ways(starts, ends, seen_from, curvature), expected, rtol=1e-9, atol=1e-9
+        displacements(starts, ends, seen_from, curvature), expected, rtol=1e-9, atol=1e-9
     )
 
 
@@ -122,7 +122,7 @@ def published(targets, weights, curvature, rate, steps, rounds, start):
 
 
 def frechet_mean(targets, weights, curvature):
-    """Where the weighted ways to the points cancel."""
+    """Where the weighted displacements to the points cancel."""
     space = ball(curvature)
     shares = (torch.tensor(weights, dtype=torch.float64) / sum(weights))[:, None, None]
     place = targets.mean((0, 1))
@@ -189,7 +189,7 @@ def test_at_curvature_0_all_averages_are_the_plain_mean(tmp_path):
 
 
 def test_at_one_step_the_plain_mean_is_the_flat_limit(tmp_path):
-    """One step a client and round: streams are ways, and ways are differences as the curvature goes
+    """One step a client and round: streams are displacements, and displacements are differences as the curvature goes
     to 0."""
     one_step = {"local_epochs": 1, "batch_size": 512}
     for curvature, bound in ((-1e-6, 1e-5), (-1.0, 0.0)):
