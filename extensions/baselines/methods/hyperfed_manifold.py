@@ -35,7 +35,8 @@ class Keys(Table):
 
 def displacements(starts: Tensor, ends: Tensor, seen_from: Tensor, curvature: float) -> Tensor:
     """The displacements log_x(y) from points x to points y of the ball, moved parallel along
-    geodesics to points z, as tangent vectors at the origin after the translation of z there: all (..., d).
+    geodesics to points z, as tangent vectors at the origin after the translation of z there. All
+    are (..., d).
 
     A translation is an isometry, and from the origin geodesics are straight: what is moved there
     along one changes its coordinates by the ratio of the conformal factors alone. At curvature 0
