@@ -19,9 +19,10 @@ from tiers import only
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.compare import results
+from curvfed.extensions.sweeps.commands.compare.ladder import FARTHEST
 from curvfed.extensions.sweeps.commands.compare.plan import first_lines
 from curvfed.extensions.sweeps.commands.compare.request import Comparison, read_comparison
-from curvfed.extensions.sweeps.commands.compare.tuning import FARTHEST, Choice, Size, Tuning
+from curvfed.extensions.sweeps.commands.compare.tuning import Choice, Size, Tuning
 from curvfed.extensions.sweeps.commands.sweep import runner, task
 from curvfed.extensions.sweeps.commands.sweep.child import Task
 from curvfed.strategies.config.parse import parse
