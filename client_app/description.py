@@ -1,4 +1,4 @@
-"""What a client says of itself and of its data before the first round."""
+"""A client's description of itself and of its data before the first round."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The simulator of a run: this process, or what an extension adds by the group
+"""The simulator of a run: this process, or that of an extension in the group
 `curvfed.simulators`."""
 
 from collections.abc import Callable

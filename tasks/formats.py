@@ -122,8 +122,8 @@ def _why_unknown(path: Path) -> str:
 
 
 def foreign(path: Path) -> tuple[str, str] | None:
-    """What a file or folder of another tool is that is not read, and the data to give instead; None
-    for others.
+    """The name of another tool's format that is not read, and the data to give instead; None for
+    other paths.
 
     The kinds of data that extensions add answer first, then the functions of the group
     `curvfed.foreign`.

@@ -100,7 +100,7 @@ class Kind:
         Names of `curvfed compare`'s own: a method with some of its keys, which somebody would use
         in place of a curved method.
     before_keys : mapping of str to value
-        What a run did that was made before a key of these tables existed, by key.
+        The value, by key of these tables, of runs made before the key existed.
     recall : mapping of str to value
         The keys of a run that trains on all examples, so that it scores how well the model gives
         them back.
@@ -185,7 +185,7 @@ class Kind:
         return ""
 
     def remedy_below_trivial(self, run: Any) -> str:
-        """What may help a run whose score is below that of the trivial answer; "" if unknown."""
+        """Advice for a run that scores below the trivial answer; "" without one."""
         return ""
 
     def num_scored(self, statistics: Mapping[str, Any]) -> int:

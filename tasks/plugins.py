@@ -25,7 +25,7 @@ LOCAL = frozenset({TESTS, "commands"})
 """Folders of an extension that no server and no client of a run needs: no bundle has them."""
 
 ENTRIES = "entry_points.toml"
-"""The file of an extension that names what it adds."""
+"""The file in which an extension names its entry points."""
 
 ENCODERS = "image-encoders"
 """The group of frozen networks for images; each object is a function from the value of
@@ -33,7 +33,7 @@ ENCODERS = "image-encoders"
 another form than its own."""
 
 MODEL_CODE = "model-code"
-"""The group of what recognises the code of a model that is not curvfed's: "note", a function from
+"""The group that recognises the code of a model that is not curvfed's: "note", a function from
 its name to entries of `clients.json`, and "check", one from these, the run directory and the name,
 which refuses another code."""
 

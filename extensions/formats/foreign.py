@@ -72,8 +72,8 @@ PEEK_FILES = 1000
 
 
 def foreign(path: Path) -> tuple[str, str] | None:
-    """What a file or folder is, and the data to give instead; None for an absent path and for those
-    that are read or unknown."""
+    """The format of a file or folder, and the data to give instead; None for an absent path and for
+    formats that are read or unknown."""
     if path.is_dir():
         return _folder(path)
     if not path.is_file():

@@ -41,7 +41,7 @@ PARTITION_STREAM = 16
 """Random stream of the seed."""
 
 CLOSED = b"closed"
-"""What the digest of a split has besides, if links are made of those in the files."""
+"""The addition to the digest of a split if links are made of those in the files."""
 
 MAMMALS = Path("taxonomy", "mammal_closure.csv")
 """The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""

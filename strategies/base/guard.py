@@ -1,4 +1,4 @@
-"""Guards: differential privacy of what leaves the clients, in addition to masks.
+"""Guards: differential privacy of all replies of the clients, in addition to masks.
 
 Extensions and other packages add a guard by an entry point of the group `curvfed.guards`: a
 subclass of `Guard`, under the name of its table of keys. A run has at most one guard that hides
@@ -33,7 +33,7 @@ class Guard:
     table : str
         The name of its table of keys, which every run has.
     words : str
-        What it does, before its promise in the log; "" for the name of its table.
+        Its effect, before its promise in the log; "" for the name of its table.
     remedy : str
         The values of keys that switch it on, as a refusal names them; "" for the name of its table.
     keys_class : type of Table

@@ -170,8 +170,8 @@ def folders_of(room: str) -> list[Path]:
 
 
 def digest_of_code(code: Mapping[tuple[str, ...], bytes]) -> bytes:
-    """SHA-256 of the Python files in `ROOMS`, and of the files that name what extensions add, by
-    the parts of their paths and by content."""
+    """SHA-256 of the Python files in `ROOMS`, and of the entry points of the extensions, by the
+    parts of their paths and by content."""
     digest = sha256()
     for parts in sorted(code):
         digest.update(json.dumps(parts).encode())

@@ -120,7 +120,7 @@ class NodeFolder:
     flower_home : Path
         FLWR_HOME of the SuperNode.
     start : Path
-        The process of the node, and what its start does: see `note_step`.
+        The process of the node, and the step of its start: see `note_step`.
     started_with : Path
         The configuration of its last start, as `--node-config` has it.
     """
@@ -137,7 +137,7 @@ class NodeFolder:
         self.started_with = self.flower_home / "node-config.txt"
 
     def note_step(self, step: str) -> None:
-        """Store what the start of this node does now, for a server on this machine."""
+        """Store the current step of this node's start, for a server on this machine."""
         with contextlib.suppress(OSError):
             begun = psutil.Process().create_time()
             text = json.dumps({"process": os.getpid(), "begun": begun, "step": step})
@@ -155,7 +155,7 @@ class NodeFolder:
         return ""
 
     def current_step(self) -> str:
-        """What the start of this node does; "" if no process of it runs on this machine."""
+        """The step of this node's start; "" if no process of it runs on this machine."""
         try:
             noted = json.loads(self.start.read_text(encoding="utf-8"))
             process = psutil.Process(int(noted["process"]))

@@ -90,7 +90,7 @@ CONNECT_TIME = 600.0
 one."""
 
 NOT_HERE = "has not connected (its log has the reason)"
-"""What is known of a node on another machine, or without a process on this one."""
+"""The state of a node on another machine, or without a process on this one."""
 
 
 def _missing_nodes(folder: ServerFolder) -> tuple[int, dict[str, str], str]:

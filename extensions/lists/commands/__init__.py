@@ -1,1 +1,1 @@
-"""Commands that list what there is."""
+"""Commands that list methods, data sets and presets."""

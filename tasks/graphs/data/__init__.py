@@ -1,4 +1,4 @@
-"""The data of graphs: what public ones have, and the names of sets of graphs."""
+"""The data of graphs: facts of public ones, and the names of sets of graphs."""
 
 import os
 from dataclasses import dataclass

@@ -36,9 +36,9 @@ def best_rival(rows: Sequence[Row]) -> Row | None:
 
 
 def answers(rows: Sequence[Row], data: str) -> list[str]:
-    """What curvature adds, what a curved method adds to the best rival, how to read the intervals,
-    which methods are below the trivial answer, and the best method or the methods without a
-    significant difference; the first row is the best."""
+    """The gain by curvature, the gain over the best rival, how to read the intervals, which methods
+    are below the trivial answer, and the best method or the methods without a significant
+    difference; the first row is the best."""
     if len(rows) < 2:
         scored = f"only {rows[0]['method']} has scores" if rows else "no method has scores"
         return [f"Nothing can be compared on {data}: {scored}."]
@@ -98,7 +98,7 @@ def _relation(row: Row, keys: Sequence[str], reference: str) -> str:
 
 
 def _reading(rows: Sequence[Row]) -> str:
-    """What was compared, and what an interval is."""
+    """The number of pairs, and the meaning of an interval."""
     seeds = len(rows[0]["scores"])
     compared = (
         f"How to read it: all methods ran with the same {seeds} seeds, which tuning did not use,"

@@ -29,7 +29,7 @@ MARKS = 7
 
 
 def draw_pictures(runs: Sequence[Run], stem: Path, pdf: bool) -> list[Picture]:
-    """Draw what completed runs have into files that begin with `stem`, as `pdf` too."""
+    """Draw curves and scores of completed runs into files that begin with `stem`, as `pdf` too."""
     configurations: dict[Place, list[Run]] = {}
     keys = varying_keys(runs)
     for run in runs:
@@ -172,7 +172,7 @@ def _dataset(place: Place) -> str:
 
 
 def _by_dataset(contents: Mapping[Place, Any]) -> dict[str, dict[Place, Any]]:
-    """Group what configurations have by their data set, the title of a panel."""
+    """Group the contents of configurations by data set, the title of a panel."""
     panels: dict[str, dict[Place, Any]] = {}
     for place, content in contents.items():
         title = _dataset(place)

@@ -1,4 +1,4 @@
-"""What a page of many runs is about: the planned runs, and the words for their keys and values."""
+"""The subject of a page of many runs: the planned runs, and words for their keys and values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -28,7 +28,7 @@ def make_page(
 
 
 def page_words(plan: Plan) -> list[str]:
-    """The source, the scale, and what the sweep is about."""
+    """The source, the scale, and the subject of the sweep."""
     source = f"{plan.source}." if plan.source else ""
     scale = f"Scale: {plan.scale}." if plan.scale else ""
     return [word for word in (f"{source} {scale}".strip(), plan.about.strip()) if word]

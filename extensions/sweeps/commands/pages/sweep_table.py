@@ -161,7 +161,7 @@ def csv_text(cells: pd.DataFrame, keys: Sequence[str], columns: Sequence[str] = 
 
 
 def as_text(table: SweepTable) -> Table:
-    """Write the cells as text, with mean ± spread, and a legend that explains what there is."""
+    """Write the cells as text, with mean ± spread, and a legend that explains them."""
     frame = table.cells
     figures = list(dict.fromkeys(frame[FIGURE]))
     is_uneven = differs_in_count(frame)
