@@ -199,7 +199,7 @@ def _faults(data: Data) -> list[str]:
     if kind.has_classes and len(data.class_names) == 1 and len(data.labels):
         notes.append(
             f"all examples are of one class, {names_listed(data.class_names)}: every model that"
-            f" answers it is right. {kind.labels_hint}"
+            f" answers it is right. {kind.words.labels_hint}"
         )
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:

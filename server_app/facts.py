@@ -119,13 +119,14 @@ def _facts(described: dict[int, Description]) -> Facts:
         log.warning(
             "the clients name %d %s in total, partition-id %d names %d",
             len(names),
-            kind.named,
+            kind.words.names,
             largest,
             count,
         )
     if len(names) > max_classes:
         raise FederationError(
-            f"the clients name {len(names)} {kind.named} in total; allowed are up to {max_classes}",
+            f"the clients name {len(names)} {kind.words.names} in total; allowed are up to"
+            f" {max_classes}",
             key="too-many-classes",
         )
     return Facts(first.task, first.num_features, tuple(names), first.shape)

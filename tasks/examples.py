@@ -85,7 +85,7 @@ class Examples(ABC):
         for name in self.class_names:
             if len(name) > MAX_TEXT or not name.isprintable():
                 raise DataError(
-                    f"among the names of {KINDS[self.task].named}, {name[:MAX_TEXT]!a} has"
+                    f"among the names of {KINDS[self.task].words.names}, {name[:MAX_TEXT]!a} has"
                     f" {len(name)} characters, or one that cannot be printed; allowed are up to"
                     f" {MAX_TEXT} printable characters",
                     f"{name[:MAX_TEXT]!a}",

@@ -128,7 +128,7 @@ def foreign(path: Path) -> tuple[str, str] | None:
     The kinds of data that extensions add answer first, then the functions of the group
     `curvfed.foreign`.
     """
-    own = (kind.foreign for kind in ADDED.values() if kind.foreign)
+    own = (kind.files.foreign for kind in ADDED.values() if kind.files.foreign)
     others = (plugins.addition("foreign", name) for name in plugins.additions("foreign"))
     for recognise in (*own, *others):
         answer: tuple[str, str] | None = recognise(path)
@@ -181,10 +181,10 @@ CORE = (
 GROUP = tuple(form for _, form in plugins.usable("formats", Format))
 """The formats of the group `curvfed.formats`."""
 
-FORMATS = (*(form for kind in ADDED.values() for form in kind.formats), *GROUP, *CORE)
+FORMATS = (*(form for kind in ADDED.values() for form in kind.files.formats), *GROUP, *CORE)
 """In the order in which they decide."""
 
-UNCLEAR = tuple(form for kind in ADDED.values() for form in kind.unclear)
+UNCLEAR = tuple(form for kind in ADDED.values() for form in kind.files.unclear)
 """The formats of paths that may hold several kinds of data. They decide first."""
 
 UNKNOWN = Format("of no known kind", tuple(KINDS), str)
@@ -197,7 +197,7 @@ for _form in (*CORE, *GROUP):
     for _ending in _form.endings:
         ABSENT[_ending] = tuple(dict.fromkeys((*ABSENT.get(_ending, ()), *_form.tasks)))
 for _name, _kind in ADDED.items():
-    for _ending in filter(None, _kind.endings):
+    for _ending in filter(None, _kind.files.endings):
         ABSENT[_ending] = tuple(dict.fromkeys((*ABSENT.get(_ending, ()), _name)))
 
 FILE_ENDINGS = (*ABSENT, *(f"{ending}.gz" for ending in TABLES))
@@ -222,7 +222,7 @@ BY_PATH = {
 }
 """How to give data sets that lack a name here, by their usual name."""
 
-_HINTS = "".join(f", and {kind.files_hint}" for kind in ADDED.values())
+_HINTS = "".join(f", and {kind.files.hint}" for kind in ADDED.values())
 
 _GRAPHS = dict.fromkeys(
     form.title for form in (*CORE, *GROUP) if not {"nodes", "graphs"}.isdisjoint(form.tasks)

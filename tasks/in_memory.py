@@ -51,7 +51,7 @@ ALLOWED = (
     " h, w, c) of uint8 or a list of them or of Pillow's, a list of pairs of image and label, such"
     " as list(dataset) of torchvision's, (points, labels) with points (n, 2)"
     f"{''.join(f'; or {form.objects_hint}' for form in FORMATS if form.objects)}"
-    f"{''.join(f'; or {kind.memory_hint}' for kind in ADDED.values())}"
+    f"{''.join(f'; or {kind.files.memory_hint}' for kind in ADDED.values())}"
 )
 
 

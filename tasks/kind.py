@@ -21,6 +21,84 @@ UNMEASURED = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class Words:
+    """The words for data of a kind in messages and pages.
+
+    Attributes
+    ----------
+    names : str
+        The noun for the names of a client.
+    sizes : str
+        A format of the sizes that all clients share, such as " of {num_features} features".
+    labels_hint : str
+        A sentence about labels, where a run has a single class.
+    unscored : str
+        A sentence about a run without any scored test example.
+    use, task : str
+        The intended use and the task in a model card.
+    """
+
+    names: str = "classes"
+    sizes: str = ""
+    labels_hint: str = "Check the labels of the data"
+    unscored: str = UNMEASURED
+    use: str = CLASSES
+    task: str = "classification"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """The data sets and files of a kind that an extension adds.
+
+    Attributes
+    ----------
+    sources : mapping of str to PublicData
+        The public and generated data sets, by name in small letters.
+    formats, unclear : tuple of Format
+        The formats, which decide before all others; those of the second come first and are in no
+        list, as a path may also hold another kind.
+    endings : tuple of str
+        Ends of an absent path that may hold such data; "" for a folder.
+    hint, memory_hint : str
+        Such data in files, and in Python, for error texts.
+    foreign : callable or None
+        The kind of a file or folder of another tool with such data, and the data to give instead.
+    """
+
+    sources: Mapping[str, PublicData] = field(default_factory=dict)
+    formats: tuple[Format, ...] = ()
+    unclear: tuple[Format, ...] = ()
+    endings: tuple[str, ...] = ()
+    hint: str = ""
+    memory_hint: str = ""
+    foreign: Callable[[Path], tuple[str, str] | None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The methods for a kind that an extension adds, where curvature is asked about.
+
+    Attributes
+    ----------
+    curved : str
+        The method of such data alone, for "expectation".
+    methods : tuple of str
+        Those of `curvfed compare` with methods=auto.
+    rivals : mapping of str to mapping
+        Names of `curvfed compare`'s own: a method with some of its keys, which somebody would use
+        in place of a curved method.
+    recall : mapping of str to value
+        The keys of a run that trains on all examples, so that it scores how well the model gives
+        them back.
+    """
+
+    curved: str = ""
+    methods: tuple[str, ...] = ()
+    rivals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    recall: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of data; its name is the task of a run.
 
@@ -40,8 +118,6 @@ class Kind:
           data suggest before any run, or None.
     built_in : str
         The data set that needs no files.
-    named : str
-        The noun for the names of a client.
     models : tuple of str
         The networks, by name; () for a logistic model alone.
     default_models : mapping of str or int to str
@@ -50,8 +126,6 @@ class Kind:
         The ways to partition a data set among clients.
     defaults : mapping of str to value
         The values of a run's keys that neither configuration nor method sets.
-    sizes : str
-        A format of the sizes that all clients share, such as " of {num_features} features".
     num_features : int
         The number of features of each example; 0 if data sets differ.
     min_classes, max_classes : int
@@ -72,55 +146,28 @@ class Kind:
         Whether the server can read test data of a user.
     tables : tuple of str
         The tables of methods' keys that also describe such data.
-    labels_hint : str
-        A sentence about labels, where a run has a single class.
     made_of : tuple of str
         Other kinds of data that can be read as this one.
     trivial : mapping of str to str
         By metric, the name of the score of an answer that no model is needed for.
-    sources : mapping of str to PublicData
-        The public and generated data sets of a kind that an extension adds, by name in small
-        letters.
-    formats, unclear : tuple of Format
-        The formats that an extension adds, which decide before all others; those of the second
-        come first and are in no list, as a path may also hold another kind.
-    endings : tuple of str
-        Ends of an absent path that may hold data of an added kind; "" for a folder.
-    files_hint, memory_hint : str
-        Such data in files, and in Python, for error texts.
-    foreign : callable or None
-        The kind of a file or folder of another tool with such data, and the data to give instead.
     arrays_file : str
         The file with arrays of a run on such data, which its pictures are drawn from.
-    method : str
-        The method of such data alone, for "expectation".
-    compared : tuple of str
-        The methods of `curvfed compare` with methods=auto.
-    rivals : mapping of str to mapping
-        Names of `curvfed compare`'s own: a method with some of its keys, which somebody would use
-        in place of a curved method.
     before_keys : mapping of str to value
         The value, by key of these tables, of runs made before the key existed.
-    recall : mapping of str to value
-        The keys of a run that trains on all examples, so that it scores how well the model gives
-        them back.
-    use, task_name : str
-        The intended use and the task in a model card.
-    unscored : str
-        A sentence about a run without any scored test example.
     test_counts : tuple of str
         The statistics that count some of a client's test examples; a description with "num_test"
         has all of them.
+    words : Words
+    files : Files
+    comparison : Comparison
     """
 
     parts: Mapping[str, str]
     built_in: str
     partitions: tuple[str, ...]
     defaults: Mapping[str, Any]
-    named: str = "classes"
     models: tuple[str, ...] = ()
     default_models: Mapping[str | int, str] = field(default_factory=dict)
-    sizes: str = ""
     num_features: int = 0
     min_classes: int = 1
     max_classes: int = 10_000
@@ -132,26 +179,14 @@ class Kind:
     has_test_set: bool = False
     reads_test_data: bool = False
     tables: tuple[str, ...] = ()
-    labels_hint: str = "Check the labels of the data"
     made_of: tuple[str, ...] = ()
     trivial: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "majority_accuracy"})
-    sources: Mapping[str, PublicData] = field(default_factory=dict)
-    formats: tuple[Format, ...] = ()
-    unclear: tuple[Format, ...] = ()
-    endings: tuple[str, ...] = ()
-    files_hint: str = ""
-    memory_hint: str = ""
-    foreign: Callable[[Path], tuple[str, str] | None] | None = None
     arrays_file: str = ""
-    method: str = ""
-    compared: tuple[str, ...] = ()
-    rivals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     before_keys: Mapping[str, Any] = field(default_factory=dict)
-    recall: Mapping[str, Any] = field(default_factory=dict)
-    use: str = CLASSES
-    task_name: str = "classification"
-    unscored: str = UNMEASURED
     test_counts: tuple[str, ...] = ()
+    words: Words = Words()
+    files: Files = Files()
+    comparison: Comparison = Comparison()
 
     @property
     def leaves_validation(self) -> bool:
@@ -178,7 +213,7 @@ class Kind:
 
     def sizes_of(self, num_features: int, shape: str, names: Sequence[str]) -> str:
         """The sizes that all clients share, in words, from those of a client and its names."""
-        return self.sizes.format(num_features=num_features, shape=shape)
+        return self.words.sizes.format(num_features=num_features, shape=shape)
 
     def warning(self, statistics: Iterable[Mapping[str, Any]]) -> str:
         """A warning about the data of all clients, from their statistics; "" for none."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from curvfed.tasks import plugins
-from curvfed.tasks.kind import Kind
+from curvfed.tasks.kind import Kind, Words
 
 GLOBAL_TRIVIAL = "global_majority_accuracy"
 """The name of the score of the most frequent class of the server's test data."""
@@ -64,8 +64,7 @@ NODES = Kind(
     default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
     partitions=("metis", "louvain", "random"),
     defaults=_GRAPHS | {"batch_size": 0},
-    sizes=" of {num_features} features",
-    labels_hint=UNKNOWN_HINT,
+    words=Words(sizes=" of {num_features} features", labels_hint=UNKNOWN_HINT),
     batches_training_only=False,
 )
 
@@ -76,7 +75,7 @@ GRAPHS = Kind(
     default_models={"flat": "gin", "lorentz": "lorentz"},
     partitions=("metis", "louvain", "random"),
     defaults=_GRAPHS,
-    labels_hint=UNKNOWN_HINT,
+    words=Words(labels_hint=UNKNOWN_HINT),
     has_spaces=True,
 )
 
@@ -93,7 +92,7 @@ IMAGES = Kind(
     default_models={1: "cnn", 3: "convnet"},
     partitions=("dirichlet", "iid", "shards", "users"),
     defaults=_IMAGES,
-    sizes=" of {shape}",
+    words=Words(sizes=" of {shape}"),
     has_shape=True,
     has_test_set=True,
     reads_test_data=True,
@@ -134,7 +133,7 @@ plugins.leave_out("models", ("auto", *(name for kind in KINDS.values() for name 
 
 def added_by(ending: str) -> tuple[str, ...]:
     """The added kinds that an absent path may hold if its name ends so; "" for a folder."""
-    return tuple(name for name, kind in ADDED.items() if ending in kind.endings)
+    return tuple(name for name, kind in ADDED.items() if ending in kind.files.endings)
 
 
 def tasks_as(tasks: Sequence[str], allowed: Sequence[str]) -> Sequence[str]:

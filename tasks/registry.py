@@ -25,7 +25,7 @@ from curvfed.tasks.sources import GENERATED as BUILT_IN_DATA
 _ROWS: dict[str, PublicData] = {}
 for _, _rows in plugins.usable("public-data", dict):
     _ROWS |= _rows
-for _adding in (*FORMATS, *ADDED.values()):
+for _adding in (*FORMATS, *(kind.files for kind in ADDED.values())):
     _ROWS |= _adding.sources
 
 NAMED = BUILT_IN_DATA | _ROWS
@@ -40,7 +40,7 @@ _SETS = {name.lower(): row for name, row in NAMED.items() if row.task == "graphs
 
 GENERATED = {kind.built_in for kind in KINDS.values()}
 for _kind in ADDED.values():
-    GENERATED |= {name for name, source in _kind.sources.items() if source.built_in}
+    GENERATED |= {name for name, source in _kind.files.sources.items() if source.built_in}
 """The data sets without files."""
 
 OWN = "own"

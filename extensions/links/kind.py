@@ -10,7 +10,7 @@ from curvfed.extensions.links.names import RELATION, SPACE_MODELS
 from curvfed.extensions.links.sources import LINK_SOURCES
 from curvfed.extensions.links.tables import FILES_HINT
 from curvfed.extensions.links.unranked import MOST_SCORED, NUM_UNRANKED, UNFIT, unfit_tests
-from curvfed.tasks.kind import Kind
+from curvfed.tasks.kind import Comparison, Files, Kind, Words
 
 UNRANKED = 0.1
 """Largest share of test links without a rank that does not cause a warning."""
@@ -59,7 +59,6 @@ KIND = LinkKind(
         "expectation": "curvfed.extensions.links.commands.expectation:expectation",
     },
     built_in="balanced-tree",
-    named="entities or relations",
     has_classes=False,
     models=(*SPACE_MODELS, "complex", "rotate"),
     default_models={"flat": "normal", "hyperbolic": "normal"},
@@ -84,44 +83,51 @@ KIND = LinkKind(
     tables=("links",),
     made_of=("nodes",),
     trivial={"mrr": "frequent_mrr"},
-    sources=LINK_SOURCES,
-    formats=FORMATS,
-    unclear=UNCLEAR,
-    endings=(".pt", ".pth", ".csv", ".tsv", ".npz", ".obo", ".obo.gz", ""),
-    files_hint=FILES_HINT,
-    memory_hint=(
-        "links as a list of (head, tail) or (head, relation, tail), a DataFrame of such columns, a"
-        " graph of networkx, or for a method of links alone a Data of PyTorch Geometric with"
-        " edge_index"
-    ),
-    foreign=foreign,
     arrays_file="links.npz",
-    method="links",
-    compared=("local", "links", "links-inner", "links-squared"),
-    rivals={
-        "links-inner": {
-            "method": "links",
-            "links.curvature": 0.0,
-            "links.score": "inner",
-            "links.bias": True,
-        },
-        "links-squared": {
-            "method": "links",
-            "links.curvature": 0.0,
-            "links.score": "squared",
-            "links.bias": True,
-        },
-    },
     before_keys={"links.trained-ends": False},
-    recall={"links.hold-out": False},
-    use=(
-        "Distances of entities, and likely tails of a head, among the entities of the clients"
-        " alone.\n`links.npz` has their names and rows."
-    ),
-    task_name="link-prediction",
-    unscored=(
-        "nothing measures this run: no client trains both entities of a test link; give the clients"
-        " more links, or more of them to test (test-size, or the test file of a folder)"
-    ),
     test_counts=UNFIT,
+    words=Words(
+        names="entities or relations",
+        use=(
+            "Distances of entities, and likely tails of a head, among the entities of the clients"
+            " alone.\n`links.npz` has their names and rows."
+        ),
+        task="link-prediction",
+        unscored=(
+            "nothing measures this run: no client trains both entities of a test link; give the"
+            " clients more links, or more of them to test (test-size, or the test file of a folder)"
+        ),
+    ),
+    files=Files(
+        sources=LINK_SOURCES,
+        formats=FORMATS,
+        unclear=UNCLEAR,
+        endings=(".pt", ".pth", ".csv", ".tsv", ".npz", ".obo", ".obo.gz", ""),
+        hint=FILES_HINT,
+        memory_hint=(
+            "links as a list of (head, tail) or (head, relation, tail), a DataFrame of such"
+            " columns, a graph of networkx, or for a method of links alone a Data of PyTorch"
+            " Geometric with edge_index"
+        ),
+        foreign=foreign,
+    ),
+    comparison=Comparison(
+        curved="links",
+        methods=("local", "links", "links-inner", "links-squared"),
+        rivals={
+            "links-inner": {
+                "method": "links",
+                "links.curvature": 0.0,
+                "links.score": "inner",
+                "links.bias": True,
+            },
+            "links-squared": {
+                "method": "links",
+                "links.curvature": 0.0,
+                "links.score": "squared",
+                "links.bias": True,
+            },
+        },
+        recall={"links.hold-out": False},
+    ),
 )

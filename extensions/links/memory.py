@@ -18,8 +18,8 @@ def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLin
     where : str
         The name of the data in error texts.
     item : object
-        See `memory_hint` of `curvfed.extensions.links.kind.KIND`. An undirected graph has each link
-        in both directions.
+        See `files.memory_hint` of `curvfed.extensions.links.kind.KIND`. An undirected graph has
+        each link in both directions.
     reads_graphs : bool
         Whether the edges of a graph with features and classes are links.
 

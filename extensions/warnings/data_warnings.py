@@ -99,7 +99,7 @@ def _classes(config: RunConfig, federation: Federation) -> str:
         return (
             f'all examples of the run are of one class, "{everything.pop()[1]}": every model that'
             " answers it is right, and accuracies mean nothing."
-            f" {KINDS[federation.facts.task].labels_hint}"
+            f" {KINDS[federation.facts.task].words.labels_hint}"
         )
     alone = [partition for partition, names in classes.items() if len(names) == 1]
     if not alone:
@@ -147,7 +147,7 @@ def _names(config: RunConfig, federation: Federation) -> str:
     if not listed:
         return ""
     return (
-        f"a single client has these {kind.named}: {some(listed)}. Nobody else learns them,"
+        f"a single client has these {kind.words.names}: {some(listed)}. Nobody else learns them,"
         " nor is scored on them; write a name in the same way at every site"
     )
 

@@ -136,7 +136,7 @@ def _unmeasured(config: RunConfig, federation: Federation, state: State) -> str:
         scored = state.scored.get("last")
     if figures[PERSONAL_ACCURACY] is not None or scored:
         return ""
-    return kind.unscored
+    return kind.words.unscored
 
 
 def _few_tests(config: RunConfig, federation: Federation, state: State) -> str:

@@ -109,7 +109,7 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         reason = f" ({decision.reason})" if decision else ""
         note = f"; {READ_AS}" if decision and Path(config.dataset).suffix else ""
         if not any(KINDS[task].has_classes for task in method.tasks):
-            note = f"; {KINDS[method.tasks[0]].files_hint}, or a data set of one graph"
+            note = f"; {KINDS[method.tasks[0]].files.hint}, or a data set of one graph"
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'

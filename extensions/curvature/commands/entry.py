@@ -111,9 +111,9 @@ def _curvature_request(words: Sequence[str]) -> Request:
         # Whatever the method could do with other data, the command needs a graph or links.
         data = str(error).partition(", but ")[0]
     for kind in KINDS.values():
-        if kind.method:
+        if kind.comparison.curved:
             with contextlib.suppress(ConfigError):
-                return read_request([*pairs, f"method={kind.method}"])
+                return read_request([*pairs, f"method={kind.comparison.curved}"])
     raise UsageError(
         f"{data}, but curvfed curvature measures graphs and links: allowed is a data set of nodes,"
         " such as cora or trees, a .pt file with a graph, or a file of links",

@@ -114,7 +114,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from curvfed.tasks.format import Format
-from curvfed.tasks.kind import Kind
+from curvfed.tasks.kind import Files, Kind
 from curvfed.tasks.kinds import IMAGES
 from curvfed.tasks.public_data import PublicData
 
@@ -153,12 +153,16 @@ KIND = PairKind(
     has_classes=False,
     models=("pairwise",),
     trivial={"mrr": "frequent_mrr"},
-    sources={"twins": PublicData("twins", task="pairs", built_in="made here", origin="built in")},
-    formats=(Format("a file of pairs", ("pairs",), recognise, "brings_pairs:locate"),),
-    endings=(".pairs", ""),
-    files_hint="pairs are a .pairs file",
-    memory_hint="pairs as (pair, text)",
-    foreign=foreign,
+    files=Files(
+        sources={
+            "twins": PublicData("twins", task="pairs", built_in="made here", origin="built in")
+        },
+        formats=(Format("a file of pairs", ("pairs",), recognise, "brings_pairs:locate"),),
+        endings=(".pairs", ""),
+        hint="pairs are a .pairs file",
+        memory_hint="pairs as (pair, text)",
+        foreign=foreign,
+    ),
 )
 """
 PACKAGES = {

@@ -55,7 +55,7 @@ METHODS_BY_TASK: dict[str, tuple[str, ...]] = {
         "hyperfed",
     ),
     "points": ("fedavg", "discriminant", "hull-flat", "hull"),
-    **{name: kind.compared for name, kind in ADDED.items()},
+    **{name: kind.comparison.methods for name, kind in ADDED.items()},
 }
 """The methods of `methods=auto`, by task."""
 
@@ -63,7 +63,7 @@ RIVALS: dict[str, dict[str, Mapping[str, Any]]] = {
     "nodes": {"fedavg-mean": {"method": "fedavg", "model": "mean"}},
     "images": {"fedavg-calibrated": {"method": "fedavg", "calibration": "ffc"}},
     "points": {"hull-flat": {"method": "hull", "hull.classifier": "multinomial"}},
-    **{name: dict(kind.rivals) for name, kind in ADDED.items()},
+    **{name: dict(kind.comparison.rivals) for name, kind in ADDED.items()},
 }
 """By task, names that `methods` can hold beside those of methods: a method with some of its keys,
 which somebody would use in place of a curved method."""

@@ -199,7 +199,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         names = [name for name in METHODS if task in METHODS[name].tasks]
         names += RIVALS.get(task, {})
     fixed = {key: value for key, value in settings.items() if key not in alternatives}
-    for key, value in KINDS[task].recall.items():
+    for key, value in KINDS[task].comparison.recall.items():
         if score == "reconstruction":
             fixed.setdefault(key, value)
         elif fixed.get(key) == value:
@@ -248,7 +248,7 @@ def _check_scored(task: str, config: RunConfig, num_clients: int) -> None:
         data: Any = load_data(config, Node(partition=client, num_partitions=num_clients))
         if kind.num_scored(data.statistics()):
             return
-    raise ConfigError(f'dataset = "{config.dataset}": {kind.unscored}', key="unscored-links")
+    raise ConfigError(f'dataset = "{config.dataset}": {kind.words.unscored}', key="unscored-links")
 
 
 FIRST: Mapping[str, Value] = {"method": "local"}
@@ -272,7 +272,7 @@ def _known_score(score: str, task: str, config: RunConfig) -> str:
             " data",
             key="score",
         )
-    if score == "reconstruction" and not kind.recall:
+    if score == "reconstruction" and not kind.comparison.recall:
         raise UsageError('score = "reconstruction": allowed for links', key="score")
     if score == "personal" and not kind.has_validation:
         raise UsageError('score = "personal": allowed for data of clients', key="score")

@@ -233,7 +233,7 @@ def _expected(comparison: Comparison, scored: Sequence[Row]) -> list[str]:
     gains = [
         100 * row["use"]
         for row in scored
-        if row["method"] == kind.method and row.get("use_low") is not None
+        if row["method"] == kind.comparison.curved and row.get("use_low") is not None
     ]
     if expected is None:
         return []
