@@ -128,3 +128,63 @@ def test_full_steps_keep_the_papers_bound():
     squares, bound = flatland_rate.least_gradients(of, 60)
     assert (squares <= bound / np.arange(1, 61)).all()
     assert squares[-1] < 1e-3 * squares[0]
+
+
+def slopes_of(weights, of):
+    """Each client's own gradients (C, k, 1 + d)."""
+    return flatland_rate.gradients(weights, of.points, of.labels)
+
+
+def squares(of_columns):
+    return float(np.square(of_columns).sum())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_step_descends_by_the_gradient_less_what_the_proximal_term_adds(seed):
+    """Lemma 9 and Eq. 30, for any δ that is added to the shared gradient."""
+    rng = np.random.default_rng(seed)
+    of = flatland_rate.problem(np.array([-2.0, -1.0, -0.7]), seed)
+    weights = rng.standard_normal((3, flatland_rate.CLASSES, 5))
+    weights = flatland_rate.averaged(weights, 1)
+    slopes = slopes_of(weights, of)
+    shared = slopes[..., 1:].mean(axis=0)
+    added = rng.standard_normal(shared.shape) * 10.0 ** rng.uniform(-2, 1)
+    step = slopes.copy()
+    step[..., 1:] = shared + added
+    after = weights - step / of.smoothness
+    length = squares(shared) + squares(slopes[..., :1]) / 3
+    bound = (squares(added) - length) / (2 * of.smoothness)
+    before = float(flatland_rate.objective(weights, of))
+    assert float(flatland_rate.objective(after, of)) <= before + bound
+
+
+@pytest.mark.parametrize("strength", [0.05, 0.5, 5.0])
+def test_clients_leave_the_shared_weights_by_no_more_than_their_gradients_allow(strength):
+    """Definitions 7 and 8, and Eqs. 33 and 34, for local work that is stopped early."""
+    of = flatland_rate.problem(np.array([-2.0, -1.0, -0.7]), 1)
+    start = np.random.default_rng(4).standard_normal((3, flatland_rate.CLASSES, 5))
+    start = flatland_rate.averaged(start, 1)
+
+    def proximal_slopes(weights):
+        slopes = slopes_of(weights, of)
+        slopes[..., 1:] += 2 * strength * (weights - start)[..., 1:]
+        return slopes
+
+    weights = start
+    for _ in range(4):
+        weights = weights - proximal_slopes(weights) / (of.smoothness + 2 * strength)
+    first = slopes_of(start, of)
+    lengths = np.linalg.norm(first.reshape(3, -1), axis=1)
+    left = np.linalg.norm(proximal_slopes(weights).reshape(3, -1), axis=1)
+    inexactness = float((left / lengths).max())
+    assert 0 < inexactness < 1
+    delta = 2 * strength * (weights - start)[..., 1:].mean(axis=0)
+    factor = ((1 + inexactness) / flatland_rate.PENALTY) ** 2
+    mean_square = float(np.square(lengths).mean())
+    assert squares(delta) / (4 * strength**2) <= factor * mean_square
+    whole = squares(first[..., 1:].mean(axis=0)) + squares(first[..., :1]) / 3
+    dissimilarity = mean_square / whole
+    assert dissimilarity >= 1
+    # Of a single step from the shared weights nothing is added at all.
+    once = start - proximal_slopes(start) / of.smoothness
+    np.testing.assert_array_equal(once, start - first / of.smoothness)

@@ -233,6 +233,24 @@ def test_a_step_of_frank_wolfe_is_that_of_equation_11():
     np.testing.assert_allclose(weights_after, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("toughest", "virtual", "share"),
+    [
+        ((-1.0, 1.0), (1.0, 0.5), 7 / 17),  # case 1, Eqs. 14 to 16: the foot of the perpendicular
+        ((2.5, 1.0), (1.0, 0.5), 0.0),  # case 2, Eqs. 17 and 18: the virtual client alone
+        ((0.5, 0.0), (2.0, 0.0), 1.0),  # case 3, Eqs. 19 and 20: the toughest client alone
+    ],
+)
+def test_each_case_of_a_step_is_the_least_norm_between_two(toughest, virtual, share):
+    """HyperFed, Appendix C.1."""
+    rows = np.array([toughest, virtual])
+    weights = frank_wolfe_point(rows @ rows.T, np.array([0.0, 1.0]), steps=1)
+    np.testing.assert_allclose(weights, [share, 1 - share], atol=1e-12)
+    ways = np.linspace(0, 1, 1001)
+    lengths = np.linalg.norm(np.outer(ways, toughest) + np.outer(1 - ways, virtual), axis=1)
+    assert ways[lengths.argmin()] == pytest.approx(share, abs=1e-3)
+
+
 @given(problem=problems(), seed=st.integers(0, 100))
 def test_the_gap_of_these_tests_bounds_what_is_left_to_gain(problem, seed):
     """The gap by filling entries equals that of a linear program, at any admissible weights."""

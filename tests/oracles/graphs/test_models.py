@@ -337,6 +337,19 @@ def test_time_gates_and_curvature_have_their_starts():
     assert {start["first.gate"].item(), start["second.gate"].item()} == {3.0}
 
 
+@pytest.mark.parametrize("width", [5, 64])
+def test_what_is_shared_is_as_large_as_a_gcn_and_what_is_personal_a_vector_a_layer(width):
+    """FlatLand, Appendix C.4: the traffic of FedAvg, and O(d) numbers more at the client."""
+    spec = replace(SPEC, width=width)
+    sizes = {name: values.numel() for name, values in spec.build(seed=0).state_dict().items()}
+    personal = {name for name in sizes if name.endswith((".time", ".gate")) or name == "k"}
+    flat = replace(spec, kind="gcn").build(seed=0).state_dict()
+    shared = sum(sizes[name] for name in sizes.keys() - personal)
+    assert shared == sum(values.numel() for values in flat.values())
+    # A column and a gate for each of two layers, and the curvature.
+    assert sum(sizes[name] for name in personal) == 2 * width + 3
+
+
 def test_curvature_is_trained_only_where_asked():
     assert dict(SPEC.build(seed=0).named_parameters())["k"].requires_grad
     assert "k" not in dict(replace(SPEC, curvature=-1.0).build(seed=0).named_parameters())

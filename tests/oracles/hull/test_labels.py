@@ -41,6 +41,12 @@ def test_bose_chowla_numbers_are_a_b_h_set(num: int, h: int) -> None:
     assert is_b_h(numbers, h)
 
 
+def test_the_papers_example_is_a_b_2_set_and_its_plain_places_are_not() -> None:
+    """Section 4's sequence, and Appendix B's "2Π(i) − 1" and "2Π(i)" as labels themselves."""
+    assert is_b_h([1, 3, 7, 12, 20, 30, 44], 2)
+    assert not is_b_h([1, 2, 3, 4], 2)
+
+
 @pytest.mark.parametrize(("num", "h"), [(2, 2), (6, 2), (6, 6), (10, 5), (20, 3)])
 def test_bose_chowla_decodes_every_sum_and_refuses_every_other_up_to_h(num: int, h: int) -> None:
     code = BoseChowla(num, h)
