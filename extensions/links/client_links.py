@@ -62,8 +62,9 @@ class ClientLinks(Examples):
         texts += unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
         if bool(self.test.any()) and self._are_direct():
             texts.append(
-                "no link follows from others, as where a file names direct parents alone: nothing"
-                " tells a held-out one then; links.closure=true adds the links to all ancestors"
+                "the links seem to name direct parents alone: held-out ones cannot be predicted"
+                " from them, and scores mean little; links.closure=true adds the links to all"
+                " ancestors"
             )
         entities, relations = map(set, split_names(self.class_names))
         doubled = [name for name in relations & entities if not name.isdecimal()]

@@ -36,7 +36,7 @@ class LinkKind(Kind):
         if is_graph or run.table("links").closure:
             return "raise num-rounds"
         return (
-            "where files name direct parents alone, nothing tells a held-out link:"
+            "where files name direct parents alone, held-out links cannot be predicted:"
             " links.closure=true adds the links to all ancestors; else raise num-rounds"
         )
 

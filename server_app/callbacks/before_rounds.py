@@ -156,6 +156,7 @@ class OneSum(Callback):
         summed = Statistics(
             self._model.sum, parts["weight"], error=parts["error"], noise=parts["noise"]
         )
+        self._half.num_shared = run.state.num_shared()
         started = time.monotonic()
         try:
             self._model.aggregate({0: summed})

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from curvfed.server_app.answer import personal_figures
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.figures import VALIDATION
@@ -133,6 +135,14 @@ class State:
             if client in group["clients"]:
                 return Holders(group["needed"], tuple(group["counts"]))
         return None
+
+    def num_shared(self) -> int | None:
+        """The number of classes or entities that enough members of some group have; None if they
+        are not counted."""
+        if not self.holders:
+            return None
+        enough = [np.array(group["counts"]) >= group["needed"] for group in self.holders]
+        return int(np.any(enough, axis=0).sum())
 
     def note_best(self, number: int, federation: Federation) -> None:
         """Keep the figures of the clients' last scores if this round is the best: by number of

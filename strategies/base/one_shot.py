@@ -258,11 +258,15 @@ class OneShotServer(Half):
         The file of the run directory with the arrays that the report draws.
     is_dry_run : bool
         Whether the run ends before the sum.
+    num_shared : int or None
+        The number of classes that enough members of the sum have; None if they are not counted.
+        Others stay at the clients.
     """
 
     summands: ClassVar[str]
     file_name: ClassVar[str] = ""
     is_dry_run = False
+    num_shared: int | None = None
 
     @classmethod
     def classifier_words(cls, classifier: Any) -> str:

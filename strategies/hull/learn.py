@@ -75,6 +75,11 @@ class Learned:
     effect: float
     comparison: Comparison = field(default_factory=Comparison)
 
+    @property
+    def num_groups(self) -> int:
+        """The number of groups that the classifier tells apart."""
+        return int(self.classifier.groups[-1]) + 1
+
     def per_vertex(self, values: Integers) -> Integers:
         """Values (h,) of the hulls, repeated for every vertex: (n,)."""
         return np.repeat(values, list(map(len, self.hulls.bins)))
@@ -93,22 +98,35 @@ class Learned:
         return ", ".join(texts)
 
 
-def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> Learned:
+def learn(
+    hulls: DecodedHulls,
+    public: PublicParameters,
+    settings: Settings,
+    num_groups: int | None = None,
+) -> Learned:
     """Group the decoded hulls and train on their vertices. The clients' classes are unknown here.
 
     An automatic choice leaves out the hulls of outlying clients; a configured kind is trained on
     all hulls, as published.
 
+    Parameters
+    ----------
+    hulls : DecodedHulls
+    public : PublicParameters
+    settings : Settings
+    num_groups : int, optional
+        The number of classes that have hulls; all without it.
+
     Raises
     ------
     ValueError
-        If there are fewer hulls than classes, or the grouping or a hard margin is not possible.
+        If there are fewer hulls than groups, or the grouping or a hard margin is not possible.
     """
     vertices = [public.quantizer.decode(bins) for bins in hulls.bins]
     groups = group_hulls(
         vertices,
         hulls.clients,
-        public.num_classes,
+        num_groups or public.num_classes,
         public.curvature,
         settings.grouping,
         settings.seed,

@@ -88,7 +88,7 @@ class Expectation:
 
     def __init__(self, shapes: Sequence[Hierarchy], dataset: str) -> None:
         self.table = table(shapes)
-        # Without the links to all ancestors, nothing tells a held-out link.
+        # Without the links to all ancestors, held-out links cannot be predicted.
         is_direct = all(shape.direct == shape.links for shape in shapes)
         closure = " links.closure=true" if is_direct else ""
         self.command = MEASURE.format(dataset=shlex.quote(dataset), closure=closure)
@@ -171,19 +171,19 @@ def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
         comment = f" No hierarchy with more than {gain.largest_share:.0f}% was measured."
     if largest.entities < gain.fewest_entities:
         comment += (
-            f" None of these hierarchies had fewer than {gain.fewest_entities} entities; of so few"
-            " as here the gain is not known."
+            f" All of them have {gain.fewest_entities} entities or more; for fewer, as here, the"
+            " gain is not known."
         )
-    elif measured is not None:
+    if measured is not None:
         is_within = expected[1] <= measured <= expected[2]
         place = "within" if is_within else "outside"
         comment += f" The gain measured here, {_points(measured)}, lies {place} that range."
     return (
-        f"{share:.0f}% of the entities have several direct parents{relation}. Such a share lets"
-        f" expect that curvature −1 scores {mean} points of mean reciprocal rank more than the best"
-        f" flat score among a client's own entities; {LEVEL:.0%} of such hierarchies are expected"
-        f" between {low} and {high}, by a line through {gain.hierarchies} that people made, in 10"
-        f" dimensions with 10 clients (docs/findings.md#hierarchies).{comment}"
+        f"{share:.0f}% of the entities have several direct parents{relation}. On"
+        f" {gain.hierarchies} hierarchies that people made, in 10 dimensions with 10 clients,"
+        f" curvature −1 gains {mean} points of mean reciprocal rank over the best flat score at"
+        f" such a share, among a client's own entities; {LEVEL:.0%} of others are expected between"
+        f" {low} and {high} (docs/findings.md#hierarchies).{comment}"
     )
 
 

@@ -195,21 +195,32 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         public = self.public(int(total.arrays["group_size"]))
         keys = self.keys
         hulls = _hulls_in(total)
-        if len(hulls.bins) < public.num_classes:
+        num_groups = self._num_classes_with_hulls(hulls, public)
+        if num_groups < 2 or len(hulls.bins) < num_groups:
             raise HullError(
-                f"{len(hulls.bins)} hulls for {public.num_classes} classes: {SMALL_CLASSES_STAY}",
+                f"{len(hulls.bins)} hulls of {num_groups} of {public.num_classes} classes; at least"
+                f" 2 classes need hulls: {SMALL_CLASSES_STAY}",
                 key="too-few-hulls",
             )
-        learned = learn(hulls, public, learn_settings(keys, self.setting.config.seed))
+        learned = learn(hulls, public, learn_settings(keys, self.setting.config.seed), num_groups)
         log.info(
             "%d hulls of %d clients in %d groups%s",
             len(learned.hulls.bins),
             len(np.unique(learned.hulls.clients)),
-            public.num_classes,
+            learned.num_groups,
             cost_words(learned.classifier.kind, learned.classifier.c),
         )
         figures = _figures(learned, public, keys)
+        figures["classes_left_out"] = public.num_classes - num_groups
         return Model(learned.classifier.arrays(), figures, (learned, public))
+
+    def _num_classes_with_hulls(self, hulls: DecodedHulls, public: PublicParameters) -> int:
+        """All classes, but those that too few members of the sum have; a client has at most one
+        hull of each."""
+        if self.num_shared is None:
+            return public.num_classes
+        _, sizes = np.unique(hulls.clients, return_counts=True)
+        return max(self.num_shared, int(sizes.max(initial=0)))
 
     def evaluate(
         self, model: Model, sums: Arrays, points: ServerPoints, summed: Sequence[int]
@@ -223,7 +234,7 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         figures: dict[str, Any] = {"clients_fallen": int(sums[FALLEN][0])}
         score = None
         predicted = np.zeros(0, np.int64)
-        names = ("",) * public.num_classes
+        names = ("",) * learned.num_groups
         if points.clients and points.clients.keys() >= set(summed):
             clients = [points.clients[partition] for partition in summed]
             figures |= against_clients_hulls(learned, clients, public)
@@ -233,7 +244,7 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
             figures |= confidence(learned.classifier, test.points)
             if len(test.points):
                 figures["unknown"] = float(learned.classifier.unknown(test.points).mean())
-            numbers = name_groups(groups, test.labels, public.num_classes, len(test.class_names))
+            numbers = name_groups(groups, test.labels, learned.num_groups, len(test.class_names))
             score = accuracy(groups, test.labels, numbers)
             predicted = numbers[groups]
             names = tuple("" if number == NONE else test.class_names[number] for number in numbers)
@@ -257,6 +268,11 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         outliers = metrics.get("clients_odd", 0)
         refused = metrics.get("clients_refused", 0)
         texts = {}
+        if left_out := metrics.get("classes_left_out", 0):
+            texts["classes"] = (
+                f"{left_out} classes have no hulls, because too few clients have enough points of"
+                " them: the classifier never answers these classes"
+            )
         if exposed:
             texts["sent"] = (
                 f"{exposed} clients sent most of their training points, as bins: nearly all of so"

@@ -28,10 +28,9 @@ def test_a_class_of_too_few_points_stays_at_home(tmp_path):
 
 def test_a_nodes_log_tells_the_share_of_each_class(tmp_path, caplog):
     caplog.set_level("INFO", "curvfed")
-    hull_run(
-        tmp_path,
-        nodes=nodes_of(tmp_path / "nodes", [blobs("02"), blobs("02", seed=1), blobs("2", seed=2)]),
-    )
+    parts = [blobs("02"), blobs("02", seed=1), blobs("2", seed=2)]
+    nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", parts), "[sums]\nmin-holders = 1\n")
+    hull_run(tmp_path, nodes=nodes)
     assert re.search(r"partition 0, by class: 0 \d+ of 12, 2 \d+ of 12", caplog.text)
     assert re.search(r"partition 2, by class: 2 \d+ of 12", caplog.text)
 
