@@ -100,7 +100,17 @@ def _own_data(config: RunConfig, path: Path, task: str, record_split: RecordSpli
 def describe_size(data: Data) -> str:
     """The amount of data and the number of classes, in words for the owner of the data."""
     words = str(data.describe())
-    return f"{words}, {len(data.class_names)} classes" if KINDS[data.task].has_classes else words
+    if not KINDS[data.task].has_classes:
+        return words
+    number = num_classes(data)
+    total = len(data.class_names)
+    counts = f"{total}" if number == total else f"{number} of {total}"
+    return f"{words}, {counts} classes"
+
+
+def num_classes(data: Data) -> int:
+    """The number of classes that have examples, test examples included."""
+    return len(torch.unique(torch.as_tensor(data.labels[data.labels >= 0])))
 
 
 def describe_parts(data: Data) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from curvfed.client_app.clients_in_memory import get_client
-from curvfed.client_app.data import Data, describe_parts, describe_size, load_data
+from curvfed.client_app.data import Data, describe_parts, describe_size, load_data, num_classes
 from curvfed.client_app.description import describe
 from curvfed.client_app.node import IN_MEMORY, Node
 from curvfed.client_app.resources import is_about_memory
@@ -40,6 +40,9 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import OWN, is_named, source_of
 
+MAX_CLIENTS = 10
+"""Maximum number of clients with described data."""
+
 
 def preflight(request: Request) -> Request:
     """Refuse a simulation that cannot run here; nothing is started, and no folder is made.
@@ -54,10 +57,19 @@ def preflight(request: Request) -> Request:
         model cannot be made.
     """
     check_machine(request)
-    for line in look_at_data(request)[0]:
-        if line.startswith(NOTE):
-            log.warning("%s", line)
+    for note in look_for_notes(request)[0]:
+        log.warning("%s", note)
     return request
+
+
+def look_for_notes(request: Request) -> tuple[list[str], Data | None]:
+    """The notes on the data of a run, and the data of the first client, as `look_at_data`. The data
+    of further clients are loaded only if those of the first one have possible faults, which others
+    may share."""
+    lines, data = look_at_data(request)
+    if data is not None and _faults(data):
+        lines, data = look_at_data(request, MAX_CLIENTS)
+    return [line for line in lines if line.startswith(NOTE)], data
 
 
 def check_machine(request: Request) -> None:
@@ -161,6 +173,8 @@ def _scored(held: Sequence[Data]) -> list[str]:
     are few."""
     kind = KINDS[held[0].task]
     number = sum(kind.num_scored(data.statistics()) for data in held)
+    if not number and not kind.has_validation:
+        return []  # such as points, whose test part the server has
     lines = [f"personal scores: of {examples_text(number)}"]
     if 0 < number < FEW_TESTS:
         lines.append(f"{NOTE}{few_examples('personal score', number)}")
@@ -201,6 +215,8 @@ def _faults(data: Data) -> list[str]:
             f"all examples are of one class, {names_listed(data.class_names)}: every model that"
             f" answers it is right. {kind.words.labels_hint}"
         )
+    elif kind.has_classes and num_classes(data) == 1:
+        notes.append("all examples are of one class, and always answering it is right there")
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
         notes.append(f"{num_blank} images have one value throughout, such as black")

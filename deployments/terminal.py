@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from curvfed.strategies.base.figure import DETAIL
-from curvfed.strategies.base.figures import BEST, EXAMPLES, FIGURES, STD, find, words_of
+from curvfed.strategies.base.figures import BEST, EXAMPLES, FIGURES, PER_ROUND, STD, find, words_of
 from curvfed.strategies.base.score_words import scored_text
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import TO_PLAIN
@@ -131,10 +131,14 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     counts = summary.get("metrics") or {}
     values = [_values(column, counts) for column in columns.values()]
     table = Table("", *columns)
+    is_one_shot = method is not None and method.is_one_shot
     for name in dict.fromkeys([*FIRST, *FIGURES, *values[0]]):
         cells = [column.get(name, "") for column in values]
+        if is_one_shot and name == "rounds":
+            continue
         if any(cells) and DETAIL not in find(name).levels and name not in EXAMPLES:
-            table.add_row(words_of(name, values[0]), *cells)
+            words = words_of(name, values[0])
+            table.add_row(words.removesuffix(PER_ROUND) if is_one_shot else words, *cells)
     return table
 
 

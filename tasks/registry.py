@@ -122,10 +122,10 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     if data_set is not None:
         return (data_set.task,)
     if ending := Path(dataset).suffix:
-        allowed = plugins.all_names("datasets", (*NAMED, *plugins.registered("datasets")))
+        allowed = plugins.all_names("datasets", (*NAMED, *plugins.registered("datasets"), PATHS))
         raise ValueError(
-            f'files that end in "{ending}" are not supported; allowed is {PATHS}, or a name:'
-            f" {allowed}; {explain_reading(dataset)}{plugins.absent_hint(*shipped.DATA)}"
+            f'files that end in "{ending}" are not supported: {explain_reading(dataset)};'
+            f" {allowed}{plugins.absent_hint(*shipped.DATA)}"
         )
     name = dataset.lower()
     plugin_names = tuple(plugins.registered("datasets"))
@@ -134,10 +134,8 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     similar = did_you_mean(name, names, plugins.lister("datasets"))
     advice = f"; {BY_PATH[name]}" if name in BY_PATH else similar
     raise ValueError(
-        f"no such data set{hint}{advice};"
-        f" {explain_reading(dataset)}. Also allowed are a path: {PATHS}; and the name of a data set"
-        " of another package, which must be installed wherever server and clients run (here:"
-        f" {', '.join(plugin_names) or 'none'}){plugins.absent_hint(*shipped.DATA)}"
+        f"no such data set{hint}{advice}, and the files that are read;"
+        f" {explain_reading(dataset)}{plugins.absent_hint(*shipped.DATA)}"
     )
 
 

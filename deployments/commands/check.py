@@ -27,9 +27,6 @@ from curvfed.tasks.registry import source_of
 if TYPE_CHECKING:
     from curvfed.client_app.data import Data
 
-MAX_CLIENTS = 10
-"""Maximum number of clients with described data."""
-
 
 def check(
     pairs: Pairs = None,
@@ -56,7 +53,7 @@ def check(
     console = open_console()
     request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.preflight import check_machine, look_at_data
+    from curvfed.deployments.preflight import MAX_CLIENTS, check_machine, look_at_data
     from curvfed.deployments.simulation import simulation_plan
     from curvfed.server_app.secure.groups import check_secure_sums
 

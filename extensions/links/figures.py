@@ -1,6 +1,6 @@
 """The figures of runs on links."""
 
-from curvfed.strategies.base.figure import count, share
+from curvfed.strategies.base.figure import faults, share
 
 FIGURES = (
     share("reconstruction_map", "mean average precision of all links"),
@@ -16,7 +16,7 @@ FIGURES = (
     share("mrr", "mean reciprocal rank", examples="personal_examples"),
     share("mrr_std", "mean reciprocal rank, standard deviation", better=""),
     share("mrr_before", "mean reciprocal rank of the model as received"),
-    count("mrr_clients_left_out", "clients without links to score"),
+    faults("mrr_clients_left_out", "clients without links to score"),
     share("hits_10", "Hits@10", is_sent=True, is_open=True),
     share("hits_10_before", "Hits@10 of the model as received", is_sent=True, is_open=True),
     share("link_auc", "AUC of links", is_sent=True, is_open=True),

@@ -16,6 +16,7 @@ from curvfed.strategies.base.figures import (
     EXAMPLES,
     FIGURES,
     GLOBAL_ACCURACY,
+    PER_ROUND,
     PERSONAL_ACCURACY,
     STD,
     VALIDATION,
@@ -149,21 +150,25 @@ def result_tables(run: RunFiles) -> list[Table]:
     ]
     shown = [name for name in names if DETAIL not in find(name).levels]
     legend = "Every client counts the same in a mean; ± is the standard deviation over the clients."
+    ending = PER_ROUND if method is not None and method.is_one_shot else ""
+    if run.metric not in columns[0] and columns[0].get(PERSONAL_ACCURACY) is None:
+        legend = ""
     return [
-        Table("Result", [""], heads, _figure_rows(shown, columns), legend),
-        Table("Protocol", [""], [""], _figure_rows(details, columns[:1])),
+        Table("Result", [""], heads, _figure_rows(shown, columns, ending), legend),
+        Table("Protocol", [""], [""], _figure_rows(details, columns[:1], ending)),
     ]
 
 
 def _figure_rows(
-    names: Sequence[str], columns: Sequence[Mapping[str, Any]]
+    names: Sequence[str], columns: Sequence[Mapping[str, Any]], ending: str
 ) -> list[tuple[list[str], list[Cell]]]:
-    """A row for each figure that any column has."""
+    """A row for each figure that any column has, without this ending of its words."""
     rows = []
     for name in names:
         texts = [scored_text(name, figures, columns[0]) for figures in columns]
         if any(texts):
-            rows.append(([words_of(name, columns[0])], [Cell(text or "–") for text in texts]))
+            words = words_of(name, columns[0]).removesuffix(ending)
+            rows.append(([words], [Cell(text or "–") for text in texts]))
     return rows
 
 

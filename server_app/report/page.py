@@ -118,7 +118,8 @@ class Table:
     kind : str
         "figures", aligned to the right; "figures wide" for many columns; or "text".
     optional : collection of str
-        The columns that `shown` leaves out where they tell nothing apart.
+        The columns that `shown` leaves out where they tell nothing apart; without any
+        other column, it leaves out the rows.
     is_folded : bool
         Whether a page shows the names after a row's first one below it, not in columns.
     """
@@ -150,6 +151,8 @@ class Table:
                 kept.append(place)
         pairs = "; ".join(f"{column}: {text}" for column, text in equal.items())
         rows = [(names, [cells[place] for place in kept]) for names, cells in self.rows]
+        if equal and not kept:
+            rows = []
         legend = f"{self.legend} The same in all rows: {pairs}." if equal else self.legend
         columns = [self.columns[place] for place in kept]
         return replace(self, columns=columns, rows=rows, legend=legend.strip(), optional=())

@@ -53,6 +53,11 @@ class Figure:
         Whether it is left out of a secure sum.
     examples : str
         The figure with the number of test examples that it is a score of; "" for other figures.
+    hides_zero : bool
+        Whether tables of a run leave out 0, as for a count of what went wrong.
+    left_out_of : str
+        The score that it counts left out clients of, without which tables leave it out; "" for
+        other figures.
 
     Examples
     --------
@@ -73,6 +78,8 @@ class Figure:
     is_sent: bool = False
     is_open: bool = False
     examples: str = ""
+    hides_zero: bool = False
+    left_out_of: str = ""
 
     @property
     def label(self) -> str:
@@ -115,6 +122,11 @@ def count(name: str, words: str, *levels: str, **options: Any) -> Figure:
     """A whole number, 0 or more; means have a decimal."""
     options |= {"digits": 1, "low": 0.0, "high": LARGEST_COUNT, "is_count": True}
     return Figure(name, words, levels or (METRIC,), **options)
+
+
+def faults(name: str, words: str, *levels: str, **options: Any) -> Figure:
+    """A count of what went wrong; tables of a run leave out 0."""
+    return count(name, words, *levels, hides_zero=True, **options)
 
 
 def cost(name: str, words: str, unit: str, *levels: str, **options: Any) -> Figure:

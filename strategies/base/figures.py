@@ -16,6 +16,7 @@ from curvfed.strategies.base.figure import (
     Figure,
     cost,
     count,
+    faults,
     share,
 )
 from curvfed.strategies.run_log import log
@@ -32,6 +33,9 @@ STD = "_std"
 
 BEFORE = "_before"
 """End of the name of a score of the model as received, before local training."""
+
+PER_ROUND = " per round"
+"""End of the words of a mean over the rounds, which a one-shot run lacks."""
 
 BEST = "best_validation"
 """The key of `summary.json` with the figures of the round of best validation."""
@@ -75,7 +79,7 @@ _ROC = (
     share("roc_auc", "ROC-AUC", examples=PERSONAL_EXAMPLES),
     share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
     share("roc_auc_before", "ROC-AUC of the model as received"),
-    count("roc_auc_clients_left_out", "clients with test data of one class"),
+    faults("roc_auc_clients_left_out", "clients with test data of one class"),
 )
 
 _ADDED = tuple(figure for kind in ADDED.values() for figure in kind.part("figures") or ())
@@ -92,7 +96,7 @@ _CLIENTS_BEFORE = (
     share("score_before", "test score of the model as received", CLIENT, ROUND, is_sent=True),
     share("validation_before", "validation score of the model as received", CLIENT, is_sent=True),
     share("accuracy_before", "test accuracy of the model as received", CLIENT, is_sent=True),
-    count("clients_left_out", "clients without test data"),
+    faults("clients_left_out", "clients without test data", left_out_of=PERSONAL_ACCURACY),
     Figure("heterogeneity", "heterogeneity of labels (Jensen–Shannon)"),
 )
 
@@ -104,10 +108,10 @@ _TRAINING = (
 )
 
 _COSTS = (
-    cost("bytes_up", "sent by a client per round", "kB", CLIENT, ROUND, RUN),
-    cost("bytes_down", "received by a client per round", "kB", CLIENT, ROUND, RUN),
+    cost("bytes_up", f"sent by a client{PER_ROUND}", "kB", CLIENT, ROUND, RUN),
+    cost("bytes_down", f"received by a client{PER_ROUND}", "kB", CLIENT, ROUND, RUN),
     cost("seconds", "time of a run", "s", CLIENT, ROUND, RUN, is_sent=True),
-    cost("seconds_training", "time in training", "s", ROUND, RUN),
+    cost("seconds_training", "time in training", "s", ROUND, RUN, hides_zero=True),
     cost("seconds_aggregation", "time in aggregation", "s", ROUND, RUN),
 )
 
@@ -130,8 +134,8 @@ _AGGREGATION = (
 )
 
 _REFUSED = (
-    count("replies_dropped", "dropped replies"),
-    count("nodes_refused", "refused nodes"),
+    faults("replies_dropped", "dropped replies"),
+    faults("nodes_refused", "refused nodes"),
 )
 
 _CLASSIFIER = (
@@ -145,15 +149,15 @@ _HULLS = (
     count("hull_points", "training points of all clients", DETAIL),
     count("hull_points_shared", "vertices of hulls that leave the clients", DETAIL),
     share("hull_share_revealed", "share of the points that hulls reveal", better=""),
-    count("clients_mostly_sent", "clients most of whose points are vertices", DETAIL),
-    count("hull_points_moved", "points moved onto the public radius", DETAIL),
+    faults("clients_mostly_sent", "clients most of whose points are vertices", DETAIL),
+    faults("hull_points_moved", "points moved onto the public radius", DETAIL),
 )
 
 _GROUPS = (
     count("hull_count", "hulls"),
     Figure("hull_vertices_mean", "vertices of a hull, mean", (DETAIL,), digits=1),
     count("hull_vertices_max", "vertices of a hull, most", DETAIL),
-    count("hull_vertices_thinned", "vertices that the public cap removed", DETAIL),
+    faults("hull_vertices_thinned", "vertices that the public cap removed", DETAIL),
     count("hull_groups", "groups of hulls"),
     count("classes_left_out", "classes without hulls", DETAIL),
     share("grouping_accuracy", "hulls in the group of their class"),
@@ -173,19 +177,19 @@ _SUMS = (
     count("hull_symbols", "numbers that each client sends", DETAIL),
     count("clients_summed", "clients in the sum", DETAIL),
     count("clients_decoded", "clients with decoded hulls", DETAIL),
-    count("clients_refused", "clients that sent no hull", DETAIL),
+    faults("clients_refused", "clients that sent no hull", DETAIL),
 )
 
 _OUTLIERS = (
-    count("clients_odd", "clients with outlying hulls", DETAIL),
-    count("clients_turned", "clients whose hulls are turned or mirrored", DETAIL),
+    faults("clients_odd", "clients with outlying hulls", DETAIL),
+    faults("clients_turned", "clients whose hulls are turned or mirrored", DETAIL),
     Figure("outlying_hulls", "outlying hulls by class", (DETAIL,), "text"),
     share("outliers_effect", "points that outlying hulls give another group", DETAIL, better=""),
-    count("clients_fallen", "clients that a model of their own serves better", DETAIL),
-    count("groups_left_out", "groups of clients left out because their sum failed"),
-    count("dropouts", "clients that dropped out"),
-    count("classes_disputed", "classes whose name is disputed", DETAIL),
-    count("classes_pooled", "classes with the covariance of all classes", DETAIL),
+    faults("clients_fallen", "clients that a model of their own serves better", DETAIL),
+    faults("groups_left_out", "groups of clients left out because their sum failed"),
+    faults("dropouts", "clients that dropped out"),
+    faults("classes_disputed", "classes whose name is disputed", DETAIL),
+    faults("classes_pooled", "classes with the covariance of all classes", DETAIL),
 )
 
 _KINDS = {

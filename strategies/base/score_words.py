@@ -11,7 +11,7 @@ FEW_TESTS = 20
 
 def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
     """A score with its standard deviation and its number of test examples, as far as these are
-    known; any other figure as its own text.
+    known; any other figure as its own text, and "" for one that tables of a run leave out.
 
     Parameters
     ----------
@@ -28,6 +28,9 @@ def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]
     '50.0% ± 12.5%, 1,300 test examples'
     """
     row = find(name)
+    is_hidden = row.hides_zero and not figures.get(name)
+    if is_hidden or (row.left_out_of and figures.get(row.left_out_of) is None):
+        return ""
     text = row.text(figures.get(name))
     if not text:
         return ""

@@ -11,7 +11,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import READ_AS
+from curvfed.tasks.formats import CORE, FORMATS
 from curvfed.tasks.kinds import FEATURES, KINDS, tasks_as
 from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
 
@@ -107,13 +107,15 @@ def _tasks(config: RunConfig) -> Sequence[str]:
     if not set(tasks) & set(method.tasks):
         decision = decision_of(config.dataset, config.data_path)
         reason = f" ({decision.reason})" if decision else ""
-        note = f"; {READ_AS}" if decision and Path(config.dataset).suffix else ""
-        if not any(KINDS[task].has_classes for task in method.tasks):
-            note = f"; {KINDS[method.tasks[0]].files.hint}, or a data set of one graph"
+        kind = KINDS[method.tasks[0]]
+        readable = " or ".join((*method.tasks, *kind.made_of))
+        form = next(form for form in (*CORE, *FORMATS) if form.tasks[0] in method.tasks)
+        lister = plugins.lister("datasets")
+        where = f"; {lister} lists names and files of each kind" if lister else ""
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
-            f" these, or another method{note}"
+            f" {readable}, such as {kind.built_in} or {form.title}, or another method{where}"
             f"{plugins.absent_hint(*shipped.DATA, shipped.METHOD_FOLDERS)}",
             key="dataset-with-method",
         )

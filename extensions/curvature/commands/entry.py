@@ -2,6 +2,7 @@
 hierarchy lets expect, before any run."""
 
 import contextlib
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from rich.progress import track
 from rich.table import Table
 
 from curvfed.deployments.application import Pairs, expanded, failing
-from curvfed.deployments.arguments import Request, UsageError, read_request
+from curvfed.deployments.arguments import NUM_SUPERNODES, Request, UsageError, read_request
 from curvfed.deployments.terminal import open_console
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.kinds import KINDS
@@ -151,7 +152,17 @@ def _print_expectation(request: Request, expectation: Any) -> None:
         console.print(f"note: {note}", soft_wrap=True)
     console.print(expected.sentence(), soft_wrap=True)
     console.print("This measures it on these links:")
-    console.print(expected.command, soft_wrap=True)
+    console.print(f"{expected.command}{_further_pairs(request)}", soft_wrap=True)
+
+
+def _further_pairs(request: Request) -> str:
+    """The number of clients and the folder of the data, where they are not the default ones."""
+    pairs = ""
+    if request.num_supernodes != NUM_SUPERNODES:
+        pairs += f" num-supernodes={request.num_supernodes}"
+    if data_dir := request.settings.get("data-dir"):
+        pairs += f" data-dir={shlex.quote(str(data_dir))}"
+    return pairs
 
 
 def _print(table: "PageTable", console: Console) -> None:

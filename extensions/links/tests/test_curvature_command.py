@@ -1,5 +1,7 @@
 """What `curvfed curvature` says of hierarchies."""
 
+import shlex
+
 import pytest
 
 from curvfed.deployments.commands.command import main
@@ -39,6 +41,15 @@ def test_the_expected_gain_of_a_hierarchy_is_printed(tmp_path, capsys):
     assert "40% of the entities have several direct parents. On" in printed
     assert f"curvature −1 gains {expected} points" in printed
     assert "\ncurvfed compare dataset=animals.tsv methods=links,links-inner,links-squared\n" in out
+
+
+def test_the_command_that_measures_has_the_number_of_clients_and_the_folder(tmp_path, capsys):
+    write_links(tmp_path / "tree.tsv", [(f"n{node}", f"n{node // 2}") for node in range(1, 63)])
+    folder = str(tmp_path / "my data")
+    assert main(["curvature", "tree.tsv", "num-supernodes=3", f"data-dir={folder}"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    pairs = shlex.split(last)[2:]
+    assert {"dataset=tree.tsv", "num-supernodes=3", f"data-dir={folder}"} <= {*pairs}
 
 
 def test_columns_in_another_order_are_noted(tmp_path, capsys):

@@ -10,7 +10,9 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
+from curvfed.deployments.arguments import read_request
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.preflight import preflight
 from curvfed.extensions.links.dataset import LinkDataset
 from curvfed.extensions.links.kind import KIND
 from curvfed.extensions.links.raw import raw_links
@@ -156,6 +158,13 @@ def test_below_the_trivial_answer_the_remedy_is_told_and_helps(own_home, tmp_pat
     assert not [text for text in closed["warnings"] if "trivial" in text]
     assert closed["metrics"]["mrr"] > closed["metrics"]["frequent_mrr"]
     capsys.readouterr()
+
+
+def test_a_note_of_a_run_names_all_clients_that_share_it(own_home, tmp_path, caplog):
+    path = write_tree(tmp_path / "tree.tsv")
+    preflight(read_request([*SMALL, f"dataset={path}", "num-supernodes=3"]))
+    notes = [text for text in caplog.messages if "no link follows from others" in text]
+    assert [text.partition(": no")[0] for text in notes] == ["note: clients 0, 1, 2"]
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def compare(
       precision of all links; auto: personal, and global for points.
 
     It prints a table and the answers, and writes them as comparison.html beside the
-    runs (--results; by default a folder in ~/curvfed/comparisons). The same command
+    runs (--results or results-dir=; by default a folder in ~/curvfed/comparisons). The same command
     continues an interrupted comparison. See docs/sweeps.md.
     Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
     interrupted by Ctrl-C or SIGTERM.
@@ -220,7 +220,7 @@ def compare(
     text = json.dumps(comparison.plan, indent=1)
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{comparison.data}-{digest[:12]}"
-    folder = (results or home() / "comparisons" / name).resolve()
+    folder = (results or comparison.results or home() / "comparisons" / name).resolve()
     make_folder(folder)
     check_plan(folder / "plan.json", text)
 

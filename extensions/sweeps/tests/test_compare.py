@@ -346,6 +346,21 @@ def test_too_few_seeds_for_intervals_are_noted_before_the_runs():
     assert len(enough) == 2
 
 
+def test_notes_on_the_data_come_before_the_runs_and_on_the_page(run_names, tmp_path, capsys):
+    """Direct parents alone cannot be predicted, which `check` says too."""
+    table = tmp_path / "tree.tsv"
+    table.write_text("".join(f"n{node}\tn{(node - 1) // 2}\n" for node in range(1, 127)))
+    words = ["compare", f"dataset={table}", "methods=links,links-inner", "num-supernodes=2"]
+    words += ["learning-rate=0.1", "weight-decay=0", "budget=1", "tuning-seeds=1", "seeds=2"]
+    words += ["num-rounds=1", f"results-dir={tmp_path / 'runs'}"]
+    note = "clients 0, 1: no link follows from others"
+    assert main(words) == 0
+    before_runs = capsys.readouterr().out.partition("report: ")[0]
+    assert f"note: {note}" in before_runs
+    assert note in (tmp_path / "runs" / "comparison.md").read_text()
+    assert read(*words[1:], "links.closure=true").notes == ()
+
+
 def test_validation_chooses_whatever_the_test_scores_are():
     scores = {
         1e-5: fake(validation=0.5, test=0.9),

@@ -57,7 +57,10 @@ def _within(key: str) -> st.SearchStrategy[Any]:
     if kind is str:
         # The two that no path can be trusted with, and the one that an address with a password
         # would have.
-        return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0~@"))
+        # Names of files have at most 255 bytes, which are up to four a character.
+        return st.text(
+            st.characters(exclude_categories=["Cs"], exclude_characters="\0~@"), max_size=60
+        )
     ends = {
         end: getattr(item, end)
         for item in field.metadata
@@ -296,6 +299,7 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
             {"dataset": "edges.tsv", "method": "flatland"},
             ('"edges.tsv"', '"flatland"', "points", "nodes and graphs", ".pt"),
         ),
+        ("no-data-set", {"dataset": "cells.xyz"}, (".xyz", plugins.lister("datasets"))),
         ("no-such-method", {"method": "flatlands"}, ('"flatland"?', plugins.lister("methods"))),
         ("no-such-method", {"method": "?"}, ('"?". ', plugins.lister("methods"))),
         (
@@ -418,3 +422,24 @@ def test_a_fixed_curvature_reads_no_key_of_a_learned_one():
     assert not parse({"method": "flatland", **learned}).unread
     constant = parse({"method": "flatland", **learned, "flatland.curvature-init": "constant"})
     assert set(constant.unread) == {"flatland.vertex-weights"}
+
+
+@pytest.mark.parametrize(
+    ("method", "dataset"),
+    [
+        ("hyperfed", "cells.csv"),
+        ("flatland", "cells.csv"),
+        ("hull", "mine.pt"),
+        ("flatland", "digits"),
+        ("flatland", "cells.xyz"),
+        ("flatland", "coraa"),
+    ],
+)
+def test_a_wrong_data_set_is_refused_in_few_words(method, dataset):
+    """What is wrong, where, and what is allowed; the lists of all stand elsewhere."""
+    with pytest.raises(ConfigError) as caught:
+        parse({"method": method, "dataset": dataset})
+    text, _, _ = str(caught.value).partition(" lacks the extensions")
+    assert f'dataset = "{dataset}"' in text
+    assert plugins.lister("datasets") in text
+    assert len(text.split()) <= 60 or not plugins.lister("datasets")

@@ -1,12 +1,17 @@
 """One place decides what a path is: `check` prints it with the reason, a run asks once, and data
 that are unfit are refused in words of their own kind."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch_geometric.data import Data
 
+from curvfed.client_app.data import load_data
+from curvfed.client_app.node import Node
+from curvfed.deployments.arguments import read_request
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.formats import FORMATS, decide
 
@@ -61,6 +66,30 @@ def notes_of(capsys, *words):
     assert main(["check", "num-supernodes=2", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     return [line for line in lines if line.startswith(("note: client 0", "note: clients 0"))]
+
+
+def test_the_classes_of_a_client_are_counted_and_a_single_one_is_noted(own_home, capsys):
+    words = ["method=fedavg", "dataset=digits", "alpha=0.01", "num-supernodes=6"]
+    assert main(["check", *words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    counts = {}
+    for line in lines:
+        if numbers := re.match(r"client (\d) of 6: .*, (\d+)(?: of 10)? classes; ", line):
+            counts[numbers[1]] = int(numbers[2])
+    assert len(counts) == 6
+    assert len({*counts.values()}) > 2
+    single = [client for client, number in counts.items() if number == 1]
+    (note,) = [line for line in lines if "all examples are of one class" in line]
+    assert re.match(r"note: clients? ([\d, ]+): ", note)[1] == ", ".join(single)
+    config = read_request(words).config
+    for client, number in counts.items():
+        data = load_data(config, Node(partition=int(client), num_partitions=6))
+        assert number == len(set(data.labels.tolist()))
+
+
+def test_points_whose_test_part_the_server_has_promise_no_personal_scores(own_home, capsys):
+    assert main(["check", "method=fedavg", "dataset=uniform", "num-supernodes=3"]) == 0
+    assert "personal scores" not in capsys.readouterr().out
 
 
 def test_one_class_and_no_edges_are_noted(own_home, tmp_path, capsys):

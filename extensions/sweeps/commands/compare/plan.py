@@ -67,6 +67,7 @@ def first_lines(comparison: Comparison, sizes: Sequence[Size]) -> list[str]:
         f"{comparison.data}: {', '.join(comparison.entrants)}",
         f"{number}: {compared} compare these {len(sizes)} on {seeds} seeds, the others choose their"
         f" keys by validation on {comparison.numbers['tuning-seeds']}{reason}",
+        *comparison.notes,
     ]
     if seeds < MIN_PAIRS:
         lines.append(

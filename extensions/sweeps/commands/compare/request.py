@@ -15,7 +15,7 @@ from curvfed.deployments.arguments import (
     pop_supernodes,
     read_pairs,
 )
-from curvfed.deployments.preflight import look_at_data
+from curvfed.deployments.preflight import look_for_notes
 from curvfed.extensions.sweeps.commands.compare import (
     ALTERNATIVES,
     METHODS_BY_TASK,
@@ -104,6 +104,10 @@ class Comparison:
         A key of `SCORES`.
     entrants : dict of str to Entrant
         By name.
+    notes : tuple of str
+        Possible faults of the data, in words.
+    results : Path or None
+        The folder of the runs by the key `results-dir`.
     """
 
     task: str
@@ -112,6 +116,8 @@ class Comparison:
     numbers: dict[str, int]
     score: str
     entrants: dict[str, Entrant]
+    notes: tuple[str, ...] = ()
+    results: Path | None = None
 
     @property
     def data(self) -> str:
@@ -181,12 +187,14 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     data_dir = settings.pop("data-dir", None)
     if data is None and data_dir:
         data = Path(str(data_dir)).expanduser()
+    results_dir = settings.pop("results-dir", None)
+    results = Path(str(results_dir)).expanduser() if results_dir else None
     places = data_places(data)
     next(combinations(settings, COMMAND))
     first_method = rivals.get(requested[0], {"method": requested[0]}) if requested else FIRST
     settings |= plan_run({**settings, **first_method}, COMMAND).paths
     request = check_request({**settings, **places, **first_method}, num_supernodes)
-    _, first_data = look_at_data(request)
+    notes, first_data = look_for_notes(request)
     task = request.task if first_data is None else first_data.task
     settings["dataset"] = request.config.dataset
     if KINDS[task].has_validation:
@@ -230,6 +238,8 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         numbers=numbers,
         score=score,
         entrants=entrants,
+        notes=tuple(notes),
+        results=results,
     )
     if not KINDS[task].has_classes and score == "personal":
         _check_scored(task, comparison.first_config, num_supernodes)

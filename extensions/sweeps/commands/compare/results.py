@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
+from curvfed.deployments.arguments import NOTE
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
 from curvfed.extensions.sweeps.commands.compare.answers import (
     CURVATURE,
@@ -204,7 +205,8 @@ def write_results(
     pictures = [_differences(scored, folder / "comparison")] if len(scored) > 1 else []
     table = _table(comparison, rows, scored, failures)
     title = f"Which method for {comparison.data}?"
-    page = Page(title, sentences, run_notes(runs), pictures, [table])
+    notes = [note.removeprefix(NOTE) for note in comparison.notes]
+    page = Page(title, sentences, notes + run_notes(runs), pictures, [table])
     files = {
         "md": markdown_page(page, folder),
         "html": html_page(page),
