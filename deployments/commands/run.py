@@ -23,7 +23,7 @@ import psutil
 import typer
 from rich.text import Text
 
-from curvfed.deployments import patient_flwr
+from curvfed.deployments import patient_flower, patient_flwr
 from curvfed.deployments.application import Address, Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
 from curvfed.deployments.errors import MachineError
@@ -176,6 +176,9 @@ STARTS = 3
 """Attempts to start a daemon that ends at once, as on a port that was taken meanwhile; one that
 takes longer than `patient_flwr` waits is not started again."""
 
+SLOW_PROGRAMS = ("flower-superlink", patient_flower.SIMULATION)
+"""Flower's programs that get more time to start other processes."""
+
 SERVES = "Uvicorn running"
 """The daemon writes this to its log when it is up."""
 
@@ -236,8 +239,9 @@ def run_isolated(
 
 
 def environment(home: Path, address: str = "") -> dict[str, str]:
-    """The environment of a Flower with files, ports and processes of its own, and with the Ray
-    cluster at the address or a Ray of its own."""
+    """The environment of a Flower with files, ports and processes of its own, which have more time
+    to start, and with the Ray cluster at the address or a Ray of its own; writes programs into
+    `home`."""
     link, control = free_ports(2)
     variables = QUIET | {
         "FLWR_HOME": str(home),
@@ -246,12 +250,22 @@ def environment(home: Path, address: str = "") -> dict[str, str]:
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_raylet_start_wait_time_s": f"{patient_flower.RAY_TIME:.0f}",
         "RAY_enable_metrics_collection": "0",  # nobody reads them, and workers crash in them
         "RAY_ADDRESS": address or "local",  # not a cluster that TMPDIR names
     }
     if not address:
         variables["RAY_TMPDIR"] = str(home)
-    return flower_environment(variables)
+    environment = flower_environment(variables)
+    # Flower finds its programs by PATH; a folder that forbids programs is passed over there.
+    programs = home / "programs"
+    programs.mkdir(exist_ok=True)
+    for name in SLOW_PROGRAMS:
+        words = [sys.executable, "-P", patient_flower.__file__, name]
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+        program.chmod(0o700)
+    return environment | {"PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
 
 
 @contextlib.contextmanager

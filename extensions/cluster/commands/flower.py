@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments import patient_flower
 from curvfed.deployments.processes import LOOPBACK, free_ports
-from curvfed.extensions.cluster.commands import patient_flower, registry
+from curvfed.extensions.cluster.commands import registry
 from curvfed.extensions.cluster.commands.folder import (
     CONNECTS,
     LAST_PORT,

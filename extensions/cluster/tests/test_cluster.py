@@ -25,6 +25,7 @@ from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
 from curvfed.client_app.node.policy import Policy, read_policy
+from curvfed.deployments import patient_flower
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.extensions.cluster.commands import (
@@ -33,7 +34,6 @@ from curvfed.extensions.cluster.commands import (
     certificates,
     checks,
     forked_clients,
-    patient_flower,
     registry,
     run,
     setup,

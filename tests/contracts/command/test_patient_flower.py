@@ -1,8 +1,9 @@
 """A SuperLink and a SuperNode wait for the process of a task on a busy machine, and count a begun
-task as lost as soon as Flower does."""
+task as lost as soon as Flower does; a simulation waits for Ray."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -17,9 +18,12 @@ from flwr.supercore.constant import TaskType
 from flwr.supercore.object_store import ObjectStoreFactory
 from flwr.superlink.federation import NoOpFederationManager
 from flwr.supernode.nodestate.in_memory_nodestate import InMemoryNodeState
+from paused_clock import PausedClock
+from ray._private import services
 from sqlalchemy import text
 
-from curvfed.extensions.cluster.commands import patient_flower
+from curvfed.deployments import patient_flower
+from curvfed.deployments.commands.run import SLOW_PROGRAMS, environment
 
 FLOWER = 30
 """Seconds that Flower gives the process of a task to start."""
@@ -165,3 +169,49 @@ def test_the_database_waits_longer_for_a_lock(monkeypatch):
         foreign = session.execute(text("PRAGMA foreign_keys")).scalar()
     assert waited == 1000 * patient_flower.LOCK_TIME
     assert foreign == 1  # Flower's own stay
+
+
+@pytest.fixture
+def slow_ray(monkeypatch) -> Any:
+    """A Ray that is up at a time of a clock, and this clock."""
+    clock = PausedClock()
+    monkeypatch.setattr(patient_flower, "time", clock)
+
+    def ready_at(seconds: float) -> Any:
+        def get_node(address: str, node: str) -> dict[str, str]:
+            if clock.now < seconds:
+                raise RuntimeError("the node is not registered")
+            return {"address": address, "node": node}
+
+        monkeypatch.setattr(services, "get_node", get_node)
+        patient_flower.wait_for_ray()
+        return clock
+
+    return ready_at
+
+
+def test_a_simulation_waits_for_a_slow_ray(slow_ray):
+    clock = slow_ray(patient_flower.RAY_TIME - 10)
+    assert services.get_node("here", "one") == {"address": "here", "node": "one"}
+    assert FLOWER < clock.now < patient_flower.RAY_TIME
+
+
+def test_a_ray_that_never_starts_is_given_up(slow_ray):
+    clock = slow_ray(2 * patient_flower.RAY_TIME)
+    with pytest.raises(RuntimeError, match="not registered"):
+        services.get_node("here", "one")
+    assert patient_flower.RAY_TIME <= clock.now < 2 * patient_flower.RAY_TIME
+
+
+def test_a_run_finds_the_patient_programs_first(tmp_path):
+    """By their names, as Flower starts them; and the environment's other programs behind them."""
+    home = tmp_path / "a home"
+    home.mkdir()
+    path = environment(home)["PATH"]
+    assert Path(str(shutil.which("flwr", path=path))).parent == Path(sys.executable).parent
+    for name in SLOW_PROGRAMS:
+        program = shutil.which(name, path=path)
+        assert Path(str(program)).parent == home / "programs"
+        done = subprocess.run([str(program), "--help"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert name in done.stdout

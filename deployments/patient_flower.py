@@ -1,4 +1,4 @@
-"""Flower's SuperLink or SuperNode, with more time for two things that a busy machine does slowly.
+"""A program of Flower, such as its SuperLink, with more time for what a busy machine does slowly.
 
 * The process of a task has 30 seconds to start: after them the task goes to a further process,
   which needs longer because both import Flower side by side, so that a run never begins. It has
@@ -6,20 +6,33 @@
   for 30 seconds, until another process takes it.
 * SQLite waits 5 seconds for a lock of the SuperLink's database: after them a node's message fails,
   and the run waits for a reply that does not come.
+* The first process of Ray, in which a simulation trains, has 30 seconds to start: after them the
+  run fails. It has `RAY_TIME` here.
 
-    python -P extensions/cluster/commands/patient_flower.py flower-superlink ARGUMENTS …
+    python -P deployments/patient_flower.py flower-superlink ARGUMENTS …
 """
 
 import contextlib
 import sys
+import time
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 START_TIME = 120.0
 """Seconds for the process of a task to start."""
 
 LOCK_TIME = 60.0
 """Seconds for a lock of the database."""
+
+RAY_TIME = 300.0
+"""Seconds for Ray's first process to start."""
+
+PAUSE = 1.0
+"""Seconds between two questions whether it has started."""
+
+SIMULATION = "flwr-simulation"
+"""The program that starts Ray."""
 
 STATES = ("sql_corestate", "in_memory_corestate")
 """Flower's modules that keep the tasks of a SuperLink and of a SuperNode."""
@@ -44,6 +57,25 @@ def wait_for_locks() -> None:
     database["SQLITE_PRAGMAS"] = (("busy_timeout", milliseconds), *others)
 
 
+def wait_for_ray() -> None:
+    """Lengthen the wait for Ray's first process, which Ray asks for by `get_node` until an answer
+    comes or 30 seconds are over."""
+    services = vars(import_module("ray._private.services"))
+    get_node = services["get_node"]
+
+    def patient_get_node(*arguments: Any) -> Any:
+        deadline = time.monotonic() + RAY_TIME
+        while True:
+            try:
+                return get_node(*arguments)
+            except RuntimeError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(PAUSE)
+
+    services["get_node"] = patient_get_node
+
+
 def main() -> None:
     """Run the program that the first argument names."""
     # Without these names a further version of Flower keeps its own limits.
@@ -54,7 +86,11 @@ def main() -> None:
         wait_for_locks()
     del sys.argv[0]
     (program,) = entry_points(group="console_scripts", name=sys.argv[0])
-    program.load()()
+    function = program.load()
+    if sys.argv[0] == SIMULATION:  # which has set Ray's variables by now
+        with contextlib.suppress(ImportError, KeyError):
+            wait_for_ray()
+    function()
 
 
 if __name__ == "__main__":
