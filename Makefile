@@ -116,7 +116,7 @@ wheel: setup ## the wheel, and the file of requirements with which a node instal
 	cd dist && for wheel in *.whl; do echo "./$$wheel --hash=sha256:$$(sha256sum $$wheel | cut -d ' ' -f 1)"; done | cat ../requirements.txt - > requirements-node.txt
 	@cd dist && ls -l *.whl requirements-node.txt
 
-release: setup ## wheel, source archive, bill of materials and checksums in dist/, signed with `make release KEY=~/.ssh/id_ed25519`; uploads nothing
+release: setup ## wheel, source archive, bill of materials, checksums and the folder for Flower's hub in dist/, signed with `make release KEY=~/.ssh/id_ed25519`; uploads nothing
 	rm -rf dist
 	$(VENV)/bin/uv build --quiet --out-dir dist
 	$(MAKE) --no-print-directory wheel
@@ -125,10 +125,11 @@ release: setup ## wheel, source archive, bill of materials and checksums in dist
 	cd dist && rm -f .gitignore && sha256sum * > SHA256SUMS
 	@if [[ -n "$(KEY)" ]]; then ssh-keygen -Y sign -f "$(KEY)" -n curvfed-release dist/SHA256SUMS; \
 	else echo 'nothing is signed: KEY=~/.ssh/id_ed25519 names the key'; fi
+	$(MAKE) --no-print-directory hub
 	@cd dist && ls -l
 
 # The hub takes at most a thousand files: what only developers need stays out.
-hub: ## the folder for `flwr app publish`, of the last commit, in dist/hub/curvfed
+hub: ## the folder for `flwr app publish`, of the last commit, whose README.md is the app's page on Flower's hub, in dist/hub/curvfed
 	rm -rf "$(HUB)" && mkdir -p "$(HUB)"
 	git archive HEAD ':!tests' ':!extensions/*/tests' ':!studies' ':!benchmarks' ':!docs/results' ':!docs/measured' | tar -x -C "$(HUB)"
 

@@ -259,7 +259,7 @@ def environment(home: Path, address: str = "") -> dict[str, str]:
     environment = flower_environment(variables)
     # Flower finds its programs by PATH; a folder that forbids programs is passed over there.
     programs = home / "programs"
-    programs.mkdir(exist_ok=True)
+    programs.mkdir(parents=True, exist_ok=True)
     for name in SLOW_PROGRAMS:
         words = [sys.executable, "-P", patient_flower.__file__, name]
         program = programs / name

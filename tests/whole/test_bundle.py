@@ -236,3 +236,12 @@ def test_flowers_hub_would_take_it(tmp_path):
     checks._validate_files(files)  # their number, sizes and encoding
     names = {path.relative_to(folder).as_posix() for path in files}
     assert FILES | {"pyproject.toml", "README.md"} <= names
+
+
+def test_a_release_has_the_folder_for_flowers_hub(tmp_path):
+    """After the checksums, which are those of files."""
+    words = ["make", "--dry-run", "release", f"HUB={tmp_path}", f"VENV={tmp_path}"]
+    done = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True)
+    recipe = done.stdout
+    assert recipe.index("SHA256SUMS") < recipe.index(f'tar -x -C "{tmp_path}"')
+    assert not [*tmp_path.iterdir()]

@@ -38,7 +38,7 @@ def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
     assert re.fullmatch(r"personal scores: of \d+ test examples", scored)
     assert place == f"data: Cora, all files in {raw}"
     size = (
-        r"a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes; \d+ training, \d+"
+        r"a graph of \d+ nodes and \d+ edges, \d+ features, (?:[12] of )?3 classes; \d+ training, \d+"
         r" validation, \d+ test; accuracy of the majority class [\d.]+%"
     )
     for number, client in enumerate(clients):

@@ -203,6 +203,10 @@ def test_a_ray_that_never_starts_is_given_up(slow_ray):
     assert patient_flower.RAY_TIME <= clock.now < 2 * patient_flower.RAY_TIME
 
 
+def test_ray_collects_no_metrics_which_crash_its_workers(tmp_path):
+    assert environment(tmp_path)["RAY_enable_metrics_collection"] == "0"
+
+
 def test_a_run_finds_the_patient_programs_first(tmp_path):
     """By their names, as Flower starts them; and the environment's other programs behind them."""
     home = tmp_path / "a home"

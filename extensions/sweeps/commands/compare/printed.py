@@ -32,5 +32,5 @@ def _print_list(table: Table, console: Console) -> None:
     for (name, _), cells in table.rows:
         console.print(name)
         for head, cell in zip(table.columns, cells, strict=True):
-            if cell.text:
+            if cell.text not in ("", "–"):
                 console.print(f"  {head}: {cell.text}")
