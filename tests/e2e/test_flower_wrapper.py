@@ -336,7 +336,8 @@ def test_nothing_of_the_machine_is_shared(tmp_path, monkeypatch):
     private = ["FLWR_HOME", "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT", "FLWR_LOCAL_CONTROL_API_PORT"]
     assert len({env[key] for env in (one, other) for key in private}) == 6
     assert one["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"
-    assert one["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+    own = [str(tmp_path / "a" / "programs"), str(Path(sys.executable).parent)]
+    assert one["PATH"].split(os.pathsep)[:2] == own
     assert one["NO_PROXY"] == "intranet,127.0.0.1,localhost"
     assert one["RAY_ADDRESS"] == "local"
     shared = run.environment(tmp_path / "c", "cluster:6379")

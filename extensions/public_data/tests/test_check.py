@@ -41,6 +41,10 @@ def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
         r"a graph of \d+ nodes and \d+ edges, \d+ features, (?:[12] of )?3 classes; \d+ training, \d+"
         r" validation, \d+ test; accuracy of the majority class [\d.]+%"
     )
+    (note,) = [line for line in clients if line.startswith("note: ")]
+    clients.remove(note)
+    (single,) = [line for line in clients if " 1 of 3 classes; " in line]
+    assert note.startswith(f"note: {single.partition(' of ')[0]}: all examples are of one class")
     for number, client in enumerate(clients):
         assert re.fullmatch(f"client {number} of 3: {size}", client)
 

@@ -267,3 +267,12 @@ def test_figures_are_whole_at_every_width_of_a_terminal(width):
     assert all(cell.text in printed for cell in cells)
     assert all(head in printed for head in heads)
     assert max(map(len, printed.splitlines())) <= width
+
+
+def test_a_narrow_list_leaves_empty_figures_out():
+    table = Table(
+        "", ("method",), ["score", "difference"], [(["tails", ""], [Cell("1"), Cell("–")])]
+    )
+    console = Console(file=StringIO(), force_terminal=True, color_system=None, width=12)
+    print_table(table, console)
+    assert console.file.getvalue().split() == ["tails", "score:", "1"]
