@@ -15,6 +15,7 @@ WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPR
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
 CYCLONEDX := 7.5.0
+DIST := dist
 HUB := dist/hub/curvfed
 CHROMIUM := chromium google-chrome google-chrome-stable chromium-browser chrome
 
@@ -112,9 +113,9 @@ lock: setup ## regenerate both requirements files from pyproject.toml (`rm requi
 
 # One file with which a node installs all by one command, hashes checked: the wheel and what it needs.
 wheel: setup ## the wheel, and the file of requirements with which a node installs it, in dist/
-	rm -f dist/*.whl && $(VENV)/bin/uv build --quiet --wheel --out-dir dist
-	cd dist && for wheel in *.whl; do echo "./$$wheel --hash=sha256:$$(sha256sum $$wheel | cut -d ' ' -f 1)"; done | cat ../requirements.txt - > requirements-node.txt
-	@cd dist && ls -l *.whl requirements-node.txt
+	rm -f "$(DIST)"/*.whl && $(VENV)/bin/uv build --quiet --wheel --out-dir "$(DIST)"
+	root="$$PWD" && cd "$(DIST)" && for wheel in *.whl; do echo "./$$wheel --hash=sha256:$$(sha256sum $$wheel | cut -d ' ' -f 1)"; done | cat "$$root/requirements.txt" - > requirements-node.txt
+	@cd "$(DIST)" && ls -l *.whl requirements-node.txt
 
 release: setup ## wheel, source archive, bill of materials, checksums and the folder for Flower's hub in dist/, signed with `make release KEY=~/.ssh/id_ed25519`; uploads nothing
 	rm -rf dist

@@ -18,19 +18,22 @@ SMALL = ["num-supernodes=2", "num-rounds=1"]
 
 @pytest.fixture(scope="module")
 def bin_folder(tmp_path_factory) -> Path:
-    """Where the programs of an environment are that knows nothing of the checkout."""
+    """Where the programs of an environment are that knows nothing of the checkout: a node's, by the
+    two files of `make wheel` and one command that checks hashes."""
     folder = tmp_path_factory.mktemp("node")
-    python = folder / "bin" / "python"
-    install = [UV, "pip", "install", "--quiet", "--python", python]
-    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-    subprocess.run(
-        [*install, "--require-hashes", "--requirement", ROOT / "requirements.txt"], check=True
-    )
-    subprocess.run(
-        [UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist", ROOT], check=True
-    )
-    subprocess.run([*install, "--no-deps", *(folder / "dist").glob("*.whl")], check=True)
-    return folder / "bin"
+    files = folder / "dist"
+    environment = UV.parents[1]
+    make = ["make", f"--assume-old={environment}/.stamp", "wheel"]
+    subprocess.run([*make, f"VENV={environment}", f"DIST={files}"], cwd=ROOT, check=True)
+    assert {path.name for path in files.iterdir()} - {".gitignore"} == {
+        *(path.name for path in files.glob("curvfed-*.whl")),
+        "requirements-node.txt",
+    }
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder / "env"], check=True)
+    python = folder / "env" / "bin" / "python"
+    install = [UV, "pip", "install", "--quiet", "--python", python, "--require-hashes"]
+    subprocess.run([*install, "--requirement", "requirements-node.txt"], cwd=files, check=True)
+    return python.parent
 
 
 @pytest.fixture(scope="module")
