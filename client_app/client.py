@@ -245,7 +245,7 @@ class Client(ClientData):
         if self.is_stateful:
             self.files.save(round_number, self.personal, self.kept_optimizer, base)
         # A fifth of the memory of a client that waits for its next round.
-        self.model.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         self._stamp = round_number
         if self.node.is_real:
             self.files.notes.write(TRAINED, [1])

@@ -150,12 +150,14 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
         for name, array in arrays.items():
             is_further = "/" in name
             values = array.reshape(-1)
-            origin = np.zeros_like(values)
+            origin = None
             if not is_further and name in start:
                 origin = start[name].reshape(-1)
             square = 0.0
             for begin in range(0, values.size, _COLUMNS):
-                block = values[begin : begin + _COLUMNS] - origin[begin : begin + _COLUMNS]
+                block = values[begin : begin + _COLUMNS]
+                if origin is not None:
+                    block = block - origin[begin : begin + _COLUMNS]
                 square += float(np.einsum("i,i->", block, block))
             squares[2 if is_further else int(is_buffer(name))] += square
         lengths[partition] = np.sqrt(squares)

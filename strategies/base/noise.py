@@ -19,11 +19,14 @@ class Noise:
     """
 
     def __init__(self) -> None:
+        self._entropy: list[int] = []
         self._seeded: np.random.Generator | None = None
 
     def seed(self, entropy: Sequence[int]) -> None:
-        """Draw from a generator with this seed from now on."""
-        self._seeded = np.random.default_rng(list(entropy))
+        """Draw from a generator with this seed from now on. It is made at the first draw: most
+        methods draw nothing."""
+        self._entropy = list(entropy)
+        self._seeded = None
 
     def laplace(self, shape: tuple[int, ...]) -> Floats:
         """Independent numbers with density exp(-|x|)/2 by the inverse distribution function; at
@@ -52,8 +55,10 @@ class Noise:
         return np.concatenate([lengths * np.cos(angles), lengths * np.sin(angles)])[:num]
 
     def _bits(self, num: int) -> NDArray[np.uint64]:
-        if self._seeded is None:
+        if not self._entropy:
             return np.frombuffer(secrets.token_bytes(8 * num), "<u8")
+        if self._seeded is None:
+            self._seeded = np.random.default_rng(self._entropy)
         return np.frombuffer(self._seeded.bytes(8 * num), "<u8")
 
 

@@ -164,7 +164,6 @@ def gradient_weight(steps: ArrayLike, momentum: float) -> Floats:
 BETA1 = 0.9
 BETA2 = 0.999
 EPSILON = 1e-8
-_PARTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Adam(NamedOptimizer):
@@ -209,8 +208,8 @@ class Adam(NamedOptimizer):
         self._state: dict[str, dict[str, Tensor]] = {}
         for name, parameter in self._parameters.items():
             step = torch.zeros((), device=parameter.device)
-            means = torch.zeros_like(parameter)
-            squares = torch.zeros_like(parameter)
+            means = torch.zeros_like(_as_stored(parameter))
+            squares = torch.zeros_like(means)
             self._state[name] = {"exp_avg": means, "exp_avg_sq": squares, "step": step}
 
     @torch.no_grad()
@@ -218,7 +217,7 @@ class Adam(NamedOptimizer):
         """One step along the gradients; parameters without one are not changed."""
         for names, decay in self._groups:
             moved = [
-                self._as_stored(name) for name in names if self._parameters[name].grad is not None
+                self._tensors(name) for name in names if self._parameters[name].grad is not None
             ]
             parameters, gradients, means, squares, steps = (
                 map(list, zip(*moved, strict=True)) if moved else [[]] * 5
@@ -241,32 +240,36 @@ class Adam(NamedOptimizer):
                 decoupled_weight_decay=self._decoupled,
             )
 
-    def _as_stored(self, name: str) -> tuple[Tensor, ...]:
-        """Parameter, gradient, moments and step count; of a matrix stored (in, out) transposed.
+    def _tensors(self, name: str) -> tuple[Tensor, ...]:
+        """Parameter, gradient, moments and step count, as the parameter is stored.
 
         The CPU's fused kernel is right only for contiguous tensors. Convolutions have their
         channels last only on a GPU; its kernel takes any strides, the same for all four.
         """
         parameter = self._parameters[name]
-        state = self._state[name]
-        assert parameter.grad is not None
-        tensors: tuple[Tensor, ...] = (
-            parameter,
-            parameter.grad,
-            state["exp_avg"],
-            state["exp_avg_sq"],
-        )
-        if parameter.dim() == 2 and not parameter.is_contiguous():
-            tensors = tuple(tensor.t().contiguous() for tensor in tensors)
-        return (*tensors, state["step"])
+        gradient = parameter.grad
+        assert gradient is not None
+        if _is_stored_by_input(parameter):
+            gradient = gradient.t().contiguous()
+        return _as_stored(parameter), gradient, *self._state[name].values()
 
     def state(self) -> dict[str, Tensor]:
-        """Moments and step counts as "part/name"; the tensors in use, not copies."""
+        """Moments and step counts as "part/name"; the tensors in use, not copies. Moments of a
+        matrix stored (in, out) have this shape: no file of them needs a transposed copy."""
         return {
-            f"{moment}/{name}": state[moment]
+            f"{moment}/{name}": tensor
             for name, state in self._state.items()
-            for moment in _PARTS
+            for moment, tensor in state.items()
         }
+
+
+def _is_stored_by_input(parameter: Tensor) -> bool:
+    """Whether it is a matrix (out, in) that is stored (in, out)."""
+    return parameter.dim() == 2 and not parameter.is_contiguous()
+
+
+def _as_stored(parameter: Tensor) -> Tensor:
+    return parameter.t() if _is_stored_by_input(parameter) else parameter
 
 
 class Riemannian(NamedOptimizer):

@@ -38,6 +38,7 @@ from curvfed.strategies.wire.messages import (
     Request,
     build_dataclass,
     entry,
+    lists_to_tuples,
     record_of,
     tuples_to_lists,
 )
@@ -169,24 +170,22 @@ def encode_arrays(arrays: Mapping[str, NDArray[Any]], precision: Precision = EXA
     """
     if precision.parameters:
         arrays = {name: precision.narrow(name, array) for name, array in arrays.items()}
-    record = {}
+    record = ArrayRecord()
     for name, values in arrays.items():
         array = np.asarray(values, order="C")
-        header = _header_of(array.shape, array.dtype)
+        dtype, header = _header_of(array.shape, array.dtype)
         data = b"".join([header, array.data if array.size else b""])
-        record[name] = Array(
-            dtype=str(array.dtype), shape=tuple(array.shape), stype=_NUMPY, data=data
-        )
-    return ArrayRecord(record)
+        record[name] = Array(dtype, array.shape, _NUMPY, data)
+    return record
 
 
 @lru_cache(maxsize=1024)
-def _header_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """The header of an array in C order; see `_read_header`."""
+def _header_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[str, bytes]:
+    """The name of the dtype, and the header of an array in C order; see `_read_header`."""
     header = BytesIO()
     fields = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(header, fields)
-    return header.getvalue()
+    return str(dtype), header.getvalue()
 
 
 def decode_arrays(record: ArrayRecord, precision: Precision = EXACT) -> dict[str, NDArray[Any]]:
@@ -232,7 +231,7 @@ def encode_request(request: Request) -> RecordDict:
     """A request as Flower's records."""
     content = RecordDict({_HEADER: ConfigRecord(vars(request.header) | {"stamp": request.stamp})})
     if request.facts is not None:
-        content[_FACTS] = ConfigRecord(tuples_to_lists(vars(request.facts)))
+        content[_FACTS] = _facts_record(request.facts)
     if request.arrays:
         content[_ARRAYS] = request.arrays
     if request.fixed:
@@ -242,6 +241,19 @@ def encode_request(request: Request) -> RecordDict:
     if request.holders is not None:
         content[_HOLDERS] = ConfigRecord(tuples_to_lists(vars(request.holders)))
     return content
+
+
+@lru_cache(maxsize=8)
+def _facts_record(facts: Facts) -> ConfigRecord:
+    """The facts as a record that all requests share: there may be a thousand names."""
+    return ConfigRecord(tuples_to_lists(vars(facts)))
+
+
+@lru_cache(maxsize=8)
+def _facts(items: tuple[tuple[str, Any], ...]) -> Facts:
+    """The facts from the items of their record, with tuples for lists; they repeat in every message
+    of a run."""
+    return build_dataclass(Facts, dict(items))
 
 
 def round_of(content: RecordDict) -> int:
@@ -260,7 +272,8 @@ def decode_request(content: RecordDict) -> Request:
     header = record_of(content, _HEADER, ConfigRecord, is_required=True)
     facts = None
     if _FACTS in content:
-        facts = build_dataclass(Facts, record_of(content, _FACTS, ConfigRecord, is_required=True))
+        record = record_of(content, _FACTS, ConfigRecord, is_required=True)
+        facts = _facts(tuple(lists_to_tuples(record).items()))
     arrays = record_of(content, _ARRAYS, ArrayRecord)
     fixed = record_of(content, _FIXED, ArrayRecord)
     check_texts([*arrays, *fixed])

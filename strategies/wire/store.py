@@ -10,9 +10,11 @@ in every round, and writes the metadata in an order that changes.
 
 import contextlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,22 +55,26 @@ class FormatError(ValueError):
 def file_parts(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[memoryview]:
     """The parts of a file: its header after the header's length, and views of the arrays."""
     contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    entries: dict[str, Any] = {
-        "__metadata__": {"digest": UNSEALED, "format": str(FORMAT), **metadata}
-    }
-    end = 0
-    for name, array in contents.items():
-        start = end
-        end = end + array.nbytes
-        entries[name] = {
-            "dtype": DTYPES[array.dtype],
-            "shape": array.shape,
-            "data_offsets": [start, end],
-        }
-    header = json.dumps(entries).encode()
+    layout = _layout(*((name, array.dtype, array.shape) for name, array in contents.items()))
+    entries = {"__metadata__": {"digest": UNSEALED, "format": str(FORMAT), **metadata}}
+    header = (json.dumps(entries).removesuffix("}") + layout + "}").encode()
     header += b" " * (-len(header) % 8)
     views = [memoryview(array.reshape(-1).view(np.uint8)) for array in contents.values()]  # type: ignore[arg-type]
     return [memoryview(sealed(len(header).to_bytes(8, "little") + header, *views)), *views]
+
+
+@lru_cache(maxsize=64)
+def _layout(*forms: tuple[str, np.dtype[Any], tuple[int, ...]]) -> str:
+    """The entries of arrays with these names, dtypes and shapes in a header, each after a comma;
+    those of a client's state repeat in every round."""
+    text = ""
+    end = 0
+    for name, dtype, shape in forms:
+        start = end
+        end = end + math.prod(shape) * dtype.itemsize
+        entry = {"dtype": DTYPES[dtype], "shape": shape, "data_offsets": [start, end]}
+        text += f", {json.dumps(name)}: {json.dumps(entry)}"
+    return text
 
 
 def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
@@ -164,26 +170,27 @@ class Store:
             self._known = set(self.stamps())
         target = self._path(stamp)
         temporary = temporary_path(target)
-        spare = self.folder / ".spare"
+        # Only older stamps: a client that finishes late must not remove the state of a later round.
+        outdated = {number for number in self._known if number < stamp} - {base}
         try:
             # Overwriting an old file, with its pages in memory, is four times faster than creating
-            # a new one.
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(spare, temporary)
+            # a new one. Without `base` the old file is the only state until the new one is whole.
+            if outdated and base in self._known:
+                with contextlib.suppress(FileNotFoundError):
+                    os.rename(self._path(outdated.pop()), temporary)
             _write(
                 temporary,
                 file_parts(arrays, {"stamp": str(stamp), "json": json.dumps(metadata)}),
                 durable,
             )
             os.replace(temporary, target)
-            if durable:
-                sync_folder(self.folder)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
-        # Only older stamps: a client that finishes late must not remove the state of a later round.
-        for outdated in {number for number in self._known if number < stamp} - {base}:
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(self._path(outdated), spare)
+            raise
+        if durable:
+            sync_folder(self.folder)
+        for number in outdated:
+            self._path(number).unlink(missing_ok=True)
         # Another process may have written `base`; a later save of this one removes it.
         self._known = {number for number in self._known if number > stamp} | {base, stamp}
 

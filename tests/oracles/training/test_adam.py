@@ -72,7 +72,10 @@ def test_equal_to_torch_to_the_bit_over_many_steps(decay, decoupled, dtype, by_i
     for name, parameter in theirs.items():
         if name != "frozen":
             for slot in ("exp_avg", "exp_avg_sq", "step"):
-                assert torch.equal(state[f"{slot}/{name}"], oracle.state[parameter][slot])
+                expected = oracle.state[parameter][slot]
+                if by_input and name == "first.weight":
+                    expected = expected.t()
+                assert torch.equal(state[f"{slot}/{name}"], expected)
 
 
 def steps(tensors: dict[str, nn.Parameter], adam: Adam, numbers: range) -> None:
