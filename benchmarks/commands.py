@@ -1,5 +1,5 @@
-"""Whole commands against an older checkout's, in processor seconds of all of their processes: those
-of a busy machine are as long as those of an idle one."""
+"""Whole commands against an older checkout's, or a bare import, in processor seconds of all of
+their processes: those of a busy machine are nearly as long as those of an idle one."""
 
 import os
 import subprocess
@@ -18,9 +18,18 @@ REPEATS = 3
 
 
 def rows(place: Place) -> list[Row]:
-    """Rows if there is an older checkout to compare with."""
+    """The start against torch's, and rows if there is an older checkout to compare with."""
+    here = TESTS.parent
+    start = Row(
+        "processor seconds of `simulate` of one round with one client, report off",
+        "a process that imports torch",
+        lambda: (partial(_seconds, here, _start), partial(_seconds, here, _import)),
+        1.37,
+        place.size(2 * REPEATS, 1),
+        is_figure=True,
+    )
     if place.before is None:
-        return []
+        return [start]
     rounds = place.size(20, 1)
     commands: dict[str, tuple[Callable[[str], list[str]], float]] = {
         "`simulate` of one round with one client": (_start, 0.75),
@@ -30,28 +39,35 @@ def rows(place: Place) -> list[Row]:
         ),
     }
     return [
-        Row(
-            f"processor seconds of {name}",
-            "an older checkout",
-            partial(_pair, TESTS.parent, place.before, words),
-            goal,
-            place.size(REPEATS, 1),
-            is_figure=True,
-        )
-        for name, (words, goal) in commands.items()
+        start,
+        *(
+            Row(
+                f"processor seconds of {name}",
+                "an older checkout",
+                partial(_pair, here, place.before, words),
+                goal,
+                place.size(REPEATS, 1),
+                is_figure=True,
+            )
+            for name, (words, goal) in commands.items()
+        ),
     ]
+
+
+def _import(folder: str) -> list[str]:
+    return ["-c", "import torch"]
 
 
 def _start(folder: str) -> list[str]:
     pairs = ["num-supernodes=1", "num-rounds=1", "report=false", f"results-dir={folder}"]
-    return ["simulate", "method=fedavg", *pairs]
+    return ["-m", "curvfed", "simulate", "method=fedavg", *pairs]
 
 
 def _comparison(place: Place, rounds: int, folder: str) -> list[str]:
     pairs = [f"dataset={place.graph}", f"methods={METHODS}", f"num-rounds={rounds}"]
     pairs += ["num-supernodes=10", "budget=2", "tuning-seeds=1", "seeds=2"]
     data = ["--data", str(place.data)] if place.data else []
-    return ["compare", *pairs, *data, "--results", f"{folder}/results"]
+    return ["-m", "curvfed", "compare", *pairs, *data, "--results", f"{folder}/results"]
 
 
 def _pair(here: Path, before: Path, words: Callable[[str], list[str]]) -> Pair:
@@ -59,10 +75,10 @@ def _pair(here: Path, before: Path, words: Callable[[str], list[str]]) -> Pair:
 
 
 def _seconds(checkout: Path, words: Callable[[str], Sequence[str]]) -> float:
-    """Processor seconds of a command with this checkout's code and an empty home."""
+    """Processor seconds of Python with these arguments, this checkout's code and an empty home."""
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            [sys.executable, "-m", "curvfed", *words(folder)],
+            [sys.executable, *words(folder)],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(checkout), "HOME": folder, "OMP_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL,

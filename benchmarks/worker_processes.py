@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from command_runs import command_run
+from command_runs import command_run, rounds_of
 
 from benchmarks.measure import Pair, Place, Row
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
@@ -36,7 +36,15 @@ def rows(place: Place) -> list[Row]:
     images["num-rounds"] = place.size(10, 2)
     name = images["dataset"]
     of_rounds = place.size(20, 2)
+    command = {**graph, "num-rounds": place.size(200, 2)}
     return [
+        Row(
+            f"flatland, {place.graph}, 10 clients: a command of {command['num-rounds']} rounds with"
+            " workers=2",
+            "workers=1",
+            lambda: (partial(_command, command, 10, 2), partial(_command, command, 10, 1)),
+            0.62,
+        ),
         Row(
             f"flatland, {place.graph}, 10 clients: a run with workers=2",
             "workers=1",
@@ -76,6 +84,11 @@ def _run(settings: Mapping[str, Any], clients: int, number: int) -> None:
             run_in_process(config, nodes)
         else:
             run_in_workers(config, nodes, number)
+
+
+def _command(settings: Mapping[str, Any], clients: int, number: int) -> None:
+    with command_run("simulate", {**settings, "workers": number}, clients) as (process, run):
+        rounds_of(run, process)
 
 
 def _memory(settings: Mapping[str, Any], clients: int) -> tuple[Callable[[], int], int]:
