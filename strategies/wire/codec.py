@@ -249,11 +249,11 @@ def _facts_record(facts: Facts) -> ConfigRecord:
     return ConfigRecord(tuples_to_lists(vars(facts)))
 
 
-@lru_cache(maxsize=8)
-def _facts(items: tuple[tuple[str, Any], ...]) -> Facts:
-    """The facts from the items of their record, with tuples for lists; they repeat in every message
-    of a run."""
-    return build_dataclass(Facts, dict(items))
+@lru_cache(maxsize=8, typed=True)
+def _facts(**record: Any) -> Facts:
+    """The facts from the entries of their record, with tuples for lists; they repeat in every
+    message of a run."""
+    return build_dataclass(Facts, record)
 
 
 def round_of(content: RecordDict) -> int:
@@ -273,7 +273,7 @@ def decode_request(content: RecordDict) -> Request:
     facts = None
     if _FACTS in content:
         record = record_of(content, _FACTS, ConfigRecord, is_required=True)
-        facts = _facts(tuple(lists_to_tuples(record).items()))
+        facts = _facts(**lists_to_tuples(record))
     arrays = record_of(content, _ARRAYS, ArrayRecord)
     fixed = record_of(content, _FIXED, ArrayRecord)
     check_texts([*arrays, *fixed])

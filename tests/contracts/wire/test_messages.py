@@ -265,6 +265,18 @@ def test_request_of_another_form(content, words):
         decode_request(RecordDict(content))
 
 
+def test_equal_facts_of_another_type_are_refused_after_those_of_the_right_one():
+    rest = {"shape": "", "own_ends": False, "figures": [], "partitions": []}
+    for own_ends, is_right in ((False, True), (0, False), (False, True)):
+        facts = ConfigRecord(OF_NODES | rest | {"own_ends": own_ends})
+        content = RecordDict({"header": record(stamp=0), "facts": facts})
+        if is_right:
+            assert decode_request(content).facts == Facts("nodes", 3, ("a",))
+            continue
+        with pytest.raises(MessageError, match='"own_ends" is int, expected bool'):
+            decode_request(content)
+
+
 def replied(**fields):
     return RecordDict({"header": record(**fields)})
 
