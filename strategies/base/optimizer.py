@@ -210,7 +210,7 @@ class Adam(NamedOptimizer):
             step = torch.zeros((), device=parameter.device)
             means = torch.zeros_like(_as_stored(parameter))
             squares = torch.zeros_like(means)
-            self._state[name] = {"exp_avg": means, "exp_avg_sq": squares, "step": step}
+            self._state[name] = {"mean": means, "square": squares, "step": step}
 
     @torch.no_grad()
     def step(self) -> None:
