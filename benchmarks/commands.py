@@ -66,6 +66,8 @@ def _start(folder: str) -> list[str]:
 def _comparison(place: Place, rounds: int, folder: str) -> list[str]:
     pairs = [f"dataset={place.graph}", f"methods={METHODS}", f"num-rounds={rounds}"]
     pairs += ["num-supernodes=10", "budget=2", "tuning-seeds=1", "seeds=2"]
+    # Rates and decays are swept as far as the scores lead; both checkouts make the same runs.
+    pairs += ["learning-rate=0.01", "weight-decay=0.0005"]
     data = ["--data", str(place.data)] if place.data else []
     return ["-m", "curvfed", "compare", *pairs, *data, "--results", f"{folder}/results"]
 

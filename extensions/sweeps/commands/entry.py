@@ -199,13 +199,18 @@ def compare(
 
     It prints a table and the answers, and writes them as comparison.html beside the
     runs (--results or results-dir=; by default a folder in ~/curvfed/comparisons). The same command
-    continues an interrupted comparison. See docs/sweeps.md.
+    continues an interrupted comparison; with other seeds= it uses the runs that are
+    there. See docs/sweeps.md.
     Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
     interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
     with collector_off():
-        from curvfed.extensions.sweeps.commands.compare.plan import check_plan, first_lines
+        from curvfed.extensions.sweeps.commands.compare.plan import (
+            check_plan,
+            first_lines,
+            identity,
+        )
         from curvfed.extensions.sweeps.commands.compare.request import read_comparison
         from curvfed.extensions.sweeps.commands.compare.results import result, write_results
         from curvfed.extensions.sweeps.commands.compare.tuning import Tuning
@@ -217,12 +222,12 @@ def compare(
     resources = Resources(cpus, gpus, address)
     with collector_off():  # data of a new kind import libraries
         comparison = read_comparison(pairs or [], data)
-    text = json.dumps(comparison.plan, indent=1)
+    text = json.dumps(identity(comparison.plan), indent=1)
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{comparison.data}-{digest[:12]}"
     folder = (results or comparison.results or home() / "comparisons" / name).resolve()
     make_folder(folder)
-    check_plan(folder / "plan.json", text)
+    earlier_seeds = check_plan(folder, comparison.plan)
 
     contents = cache(file_digest)
     tunings = {name: Tuning(comparison, name, contents) for name in comparison.entrants}
@@ -238,4 +243,4 @@ def compare(
     rows = [result(comparison, name, *outcomes[name]) for name in tunings]
     runs = list(itertools.chain(*(tuning.runs for tuning in tunings.values())))
     runs += itertools.chain(*(outcomes[name][1] for name in tunings))
-    raise typer.Exit(write_results(comparison, rows, runs, folder, console))
+    raise typer.Exit(write_results(comparison, rows, runs, folder, console, earlier_seeds))

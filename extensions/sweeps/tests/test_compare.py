@@ -649,13 +649,30 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(
     assert len(run_names) == count
     capsys.readouterr()
     for setting, message in (
-        ("seeds=4", "seeds = 3, not 4"),
+        ("tuning-seeds=2", "tuning-seeds = 1, not 2"),
         ("methods=local,fedper", "methods"),
         ("alpha=0.2", 'alpha = "auto"'),
     ):
         assert main([*words, setting, *to]) == 2
         assert message in capsys.readouterr().err
     assert len(run_names) == count
+
+    # With more seeds only their runs are made, and the results say that there were others.
+    assert main([*words, "seeds=4", *to]) == 0
+    assert len(set(run_names[count:])) == len(run_names[count:]) == 2
+    more = comparison(tmp_path / "runs")
+    for row in more["methods"]:
+        (before,) = (old for old in stored["methods"] if old["method"] == row["method"])
+        assert row["seeds"] == [1, 2, 3, 4]
+        assert row["scores"][:3] == before["scores"]
+    earlier = "compared before on 3 seeds"
+    assert earlier in (tmp_path / "runs" / "comparison.md").read_text()
+    assert main([*words, *to]) == 0
+    assert len(run_names) == count + 2
+    assert comparison(tmp_path / "runs")["methods"] == stored["methods"]
+    assert "compared before on 4 seeds" in (tmp_path / "runs" / "comparison.md").read_text()
+    capsys.readouterr()
+
     (tmp_path / "runs" / "plan.json").write_text("{")
     assert main([*words, *to]) == 2
     assert "plan.json cannot be read" in capsys.readouterr().err

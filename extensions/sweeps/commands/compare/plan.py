@@ -1,9 +1,10 @@
-"""The plan of a comparison: its file, which refuses another comparison in the same folder, and the
-lines that are printed before the runs."""
+"""The plan of a comparison: its file, which refuses another comparison in the same folder but for
+the number of seeds, and the lines that are printed before the runs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from curvfed.deployments.arguments import NOTE, UsageError
 from curvfed.extensions.sweeps.commands.compare import OWN_KEYS
@@ -12,30 +13,64 @@ from curvfed.extensions.sweeps.commands.compare.tuning import Size
 from curvfed.extensions.sweeps.commands.paired import MIN_PAIRS
 from curvfed.tasks.stored_files import write_atomically
 
+SEEDS = "seeds"
+"""The key of a plan that may change: the first seeds stay the same, and so do their runs."""
 
-def check_plan(path: Path, text: str) -> None:
-    """Write the plan, or compare it with the existing one.
+EARLIER = "earlier-seeds"
+"""The numbers of seeds with which the results of a comparison were written before."""
+
+
+def identity(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a plan that a folder's comparison keeps."""
+    return {key: value for key, value in plan.items() if key not in (SEEDS, EARLIER)}
+
+
+def check_plan(folder: Path, plan: Mapping[str, Any]) -> list[int]:
+    """Write the plan, or compare it with the existing one, which may have other seeds.
+
+    Returns
+    -------
+    list of int
+        The other numbers of seeds with which results were written before.
 
     Raises
     ------
     UsageError
         If the existing plan differs; names the first key that differs.
     """
-    if not path.exists():
-        write_atomically(path, text.encode())
+    path = folder / "plan.json"
+    earlier: list[int] = []
+    if path.exists():
+        existing = _read_plan(path)
+        _check_same(folder, identity(existing), identity(plan))
+        earlier = list(existing.get(EARLIER, []))
+        if (folder / "comparison.json").exists():
+            earlier.append(existing.get(SEEDS))
+        earlier = sorted(set(earlier) - {plan[SEEDS]})
+    content = json.dumps({**plan, EARLIER: earlier}, indent=1)
+    write_atomically(path, content.encode())
+    return earlier
+
+
+def _read_plan(path: Path) -> dict[str, Any]:
     try:
-        existing = json.loads(path.read_text(encoding="utf-8"))
+        return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise UsageError(
             f"{path} cannot be read ({error}); name another folder by --results",
             key="unreadable",
         ) from None
-    plan = json.loads(text)
+
+
+def _check_same(folder: Path, existing: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
+    """Refuse a plan that differs from the existing one, both without their seeds."""
+    # As the existing one was read.
+    plan = json.loads(json.dumps(plan))
     for key in {**existing, **plan}:
         old = existing.get(key)
         if old != plan.get(key):
             raise UsageError(
-                f"{path.parent} holds a comparison with {key} ="
+                f"{folder} holds a comparison with {key} ="
                 f" {json.dumps(existing.get(key, 'auto'))}, not"
                 f" {json.dumps(plan.get(key, 'auto'))}; name another folder by --results",
                 key="other-comparison",

@@ -56,6 +56,10 @@ INTERVALS = (
     " the 100 points that scores allow: with {level:.0%} those to the best method hold together,"
     " and with {level:.0%} the others."
 )
+EARLIER_RESULTS = (
+    "These methods were compared before on {} seeds. The intervals hold only if the number of seeds"
+    " was not chosen by those results."
+)
 NO_INTERVALS = "Differences have intervals from {fewest} seeds on."
 GLOBAL_LEGEND = (
     " Global: {measure} of the global model on the server's test {examples} after the last round,"
@@ -182,6 +186,7 @@ def write_results(
     runs: Sequence[Run],
     folder: Path,
     console: Console,
+    earlier_seeds: Sequence[int] = (),
 ) -> int:
     """Write `comparison.*` into the folder, and print the table and the answer.
 
@@ -190,6 +195,8 @@ def write_results(
     rows : sequence of dict
     runs : sequence of Run
         All runs of the comparison, failed ones too.
+    earlier_seeds : sequence of int
+        Other numbers of seeds with which results were written before.
 
     Returns
     -------
@@ -206,7 +213,11 @@ def write_results(
     table = _table(comparison, rows, scored, failures)
     title = f"Which method for {comparison.data}?"
     notes = [note.removeprefix(NOTE) for note in comparison.notes]
-    page = Page(title, sentences, notes + run_notes(runs), pictures, [table])
+    notes += run_notes(runs)
+    if earlier_seeds:
+        numbers = " and ".join(map(str, earlier_seeds))
+        notes.append(EARLIER_RESULTS.format(numbers))
+    page = Page(title, sentences, notes, pictures, [table])
     files = {
         "md": markdown_page(page, folder),
         "html": html_page(page),
