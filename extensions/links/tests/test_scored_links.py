@@ -163,8 +163,8 @@ def test_below_the_trivial_answer_the_remedy_is_told_and_helps(own_home, tmp_pat
 def test_a_note_of_a_run_names_all_clients_that_share_it(own_home, tmp_path, caplog):
     path = write_tree(tmp_path / "tree.tsv")
     preflight(read_request([*SMALL, f"dataset={path}", "num-supernodes=3"]))
-    notes = [text for text in caplog.messages if "no link follows from others" in text]
-    assert [text.partition(": no")[0] for text in notes] == ["note: clients 0, 1, 2"]
+    notes = [text for text in caplog.messages if "direct parents alone" in text]
+    assert [text.partition(": the links")[0] for text in notes] == ["note: clients 0, 1, 2"]
 
 
 @pytest.mark.parametrize(
