@@ -14,6 +14,7 @@ def run(job: Job) -> dict[str, Any]:
     scores = {
         "best": summary["best_validation"] and summary["best_validation"]["personal_accuracy_mean"],
         "personal": summary["personal_accuracy_mean"],
+        "pooled": summary["metrics"]["personal_accuracy_pooled"],
         "global": summary["global_accuracy"],
     }
     rounds = summary["rounds"] + job["settings"].get("fine-tune-epochs", 0) * (

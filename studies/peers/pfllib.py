@@ -128,7 +128,8 @@ def run(job: Job) -> dict[str, Any]:
         silent += ["evaluate", "evaluate_personalized"]
     for place in silent:
         setattr(server, place, lambda *_, **__: None)
-    scores = list[float]()
+    tested = np.array([len(part["test"][1]) for part in parts])
+    scores = list[dict[str, float]]()
 
     def score_then(act: Callable[[], None]) -> None:
         """Score the clients after their training, and go on."""
@@ -137,7 +138,8 @@ def run(job: Job) -> dict[str, Any]:
             for client, part in zip(server.clients, parts, strict=True)
             if len(part["test"][1])
         ]
-        scores.append(100 * float(np.mean(own)))
+        pooled = np.average(own, weights=tested[tested > 0])
+        scores.append({"personal": 100 * float(np.mean(own)), "pooled": 100 * float(pooled)})
         act()
 
     if name in PROTOTYPES:  # our clients, too, are scored with the prototypes of their training
@@ -145,7 +147,7 @@ def run(job: Job) -> dict[str, Any]:
     server.train()
     if name not in PROTOTYPES:
         score_then(lambda: None)
-    answer = {"personal": scores[-1], "seconds": float(np.mean(server.Budget))}
+    answer = scores[-1] | {"seconds": float(np.mean(server.Budget))}
     if name in OWN_ONLY:
         return answer
     shared = server.global_model

@@ -44,8 +44,8 @@ def check_plan(folder: Path, plan: Mapping[str, Any]) -> list[int]:
         existing = _read_plan(path)
         _check_same(folder, identity(existing), identity(plan))
         earlier = list(existing.get(EARLIER, []))
-        if (folder / "comparison.json").exists():
-            earlier.append(existing.get(SEEDS))
+        if (folder / "comparison.json").exists() and SEEDS in existing:
+            earlier.append(existing[SEEDS])
         earlier = sorted(set(earlier) - {plan[SEEDS]})
     content = json.dumps({**plan, EARLIER: earlier}, indent=1)
     write_atomically(path, content.encode())
