@@ -16,6 +16,10 @@ from curvfed.tasks.stored_files import write_atomically
 SEEDS = "seeds"
 """The key of a plan that may change: the first seeds stay the same, and so do their runs."""
 
+MANY_RUNS = 40
+FEW_RUNS = "budget=1 tuning-seeds=1 seeds=3"
+"""The number of runs from which on a comparison is long, and keys with which it is shorter."""
+
 EARLIER = "earlier-seeds"
 """The numbers of seeds with which the results of a comparison were written before."""
 
@@ -104,6 +108,8 @@ def first_lines(comparison: Comparison, sizes: Sequence[Size]) -> list[str]:
         f" keys by validation on {comparison.numbers['tuning-seeds']}{reason}",
         *comparison.notes,
     ]
+    if expected > MANY_RUNS and comparison.numbers["budget"] > 1:
+        lines.append(f"for a first answer from fewer runs, add {FEW_RUNS}")
     if seeds < MIN_PAIRS:
         lines.append(
             f"{NOTE}seeds = {seeds} gives no intervals, without which a difference may be luck;"
