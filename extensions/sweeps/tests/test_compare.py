@@ -339,7 +339,10 @@ def test_too_few_seeds_for_intervals_are_noted_before_the_runs():
     few = first_lines(read("dataset=trees", "methods=fedavg,local", "seeds=2"), sizes)
     assert few[0] == "trees: fedavg, local"
     assert few[1].startswith("about 53 runs, at most 195: 4 compare these 2 on 2 seeds")
-    assert few[2].startswith("note: seeds = 2 gives no intervals")
+    assert few[2] == "for a first answer from fewer runs, add budget=1 tuning-seeds=1 seeds=3"
+    assert few[3].startswith("note: seeds = 2 gives no intervals")
+    chosen = first_lines(read("dataset=trees", "methods=fedavg,local", "budget=1"), sizes)
+    assert not any("fewer runs" in line for line in chosen)
     enough = first_lines(read("dataset=trees", "methods=fedavg,local", "seeds=3"), [Size(5, 5)] * 2)
     assert enough[1].startswith("16 runs: 6 compare these 2 on 3 seeds")
     assert "depends on scores" not in enough[1]
