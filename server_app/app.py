@@ -20,6 +20,8 @@ from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
 from curvfed.server_app.run import Run
 from curvfed.server_app.sinks import sinks_class
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY, find
+from curvfed.strategies.base.score_words import scored_text
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
@@ -158,6 +160,8 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         "status": "completed with absences" if mostly_absent(run.state) else "completed"
     } | run.figures()
     directory.write_summary(figures)
+    if not run.num_rounds:
+        _log_scores(figures)
     for product in plugins.additions("documents"):
         _without_harm(directory, product, partial(_write_document, product, run, figures))
     is_written = config.report and _report(directory)
@@ -168,6 +172,14 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         log.warning("done, without a report: %s", directory.path)
     else:
         log.info("done: %s", directory.path)
+
+
+def _log_scores(figures: Mapping[str, Any]) -> None:
+    """Log the scores of a run without rounds, as the line of a round does."""
+    for name in (PERSONAL_ACCURACY, GLOBAL_ACCURACY):
+        text = scored_text(name, figures, figures.get("metrics") or {})
+        if text:
+            log.info("%s: %s", find(name).words, text)
 
 
 def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:

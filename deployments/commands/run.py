@@ -71,8 +71,8 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
             folder = run_simulation(request.config, simulated_nodes(request.num_supernodes))
     except KeyboardInterrupt:
         console.print(
-            "Interrupted. The last checkpoint is saved; continue with the same run-name and"
-            " resume=true."
+            "Interrupted. The last checkpoint is saved; continue with resume=true and run-name, the"
+            " last part of the run directory above."
         )
         raise typer.Exit(130) from None
     except Exception as error:

@@ -55,6 +55,11 @@ def kind_of(classifier: str, svm: str, auto: Any) -> Any:
     return {key: kind for kind, key in KEYS.items()}.get(classifier, auto)
 
 
+def key_of(kind: Kind) -> str:
+    """The value of `hull.classifier` for a kind; "hinge", a value of `hull.svm`, as it is."""
+    return KEYS.get(kind, kind)
+
+
 @dataclass(frozen=True)
 class Choice:
     """A kind of classifier with its accuracy on points drawn within left-out hulls.

@@ -253,10 +253,11 @@ def _coordinate_columns(path: Path, header: list[str], first: Line, label: int |
     columns = [place for place in places if is_number(row[place])]
     if len(columns) != 2:
         besides = "" if label is None else f"besides the class, column {label + 1}, "
-        hint = f". {EMBEDDING_HINT}" if len(columns) > 2 else ""
+        names = f" ({names_listed([header[place] for place in columns])})" if header else ""
+        hint = f"; if two of them are coordinates, name these x and y. {EMBEDDING_HINT}"
         raise DataError(
-            f"{path}, line {line}: {besides}{len(columns)} columns are numbers; required are"
-            f" {COLUMNS}{hint}",
+            f"{path}, line {line}: {besides}{len(columns)} columns are numbers{names}; required are"
+            f" {COLUMNS}{hint if len(columns) > 2 else ''}",
             key="columns",
         )
     return columns

@@ -33,7 +33,7 @@ from curvfed.strategies.hull.classifier import (
     name_groups,
     names_by_votes,
 )
-from curvfed.strategies.hull.classifier_choice import kind_of
+from curvfed.strategies.hull.classifier_choice import key_of, kind_of
 from curvfed.strategies.hull.codec import (
     DecodedHulls,
     PublicParameters,
@@ -204,10 +204,11 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
             )
         learned = learn(hulls, public, learn_settings(keys, self.setting.config.seed), num_groups)
         log.info(
-            "%d hulls of %d clients in %d groups%s",
+            "%d hulls of %d clients in %d groups; classifier: %s%s",
             len(learned.hulls.bins),
             len(np.unique(learned.hulls.clients)),
             learned.num_groups,
+            key_of(learned.classifier.kind),
             cost_words(learned.classifier.kind, learned.classifier.c),
         )
         figures = _figures(learned, public, keys)
@@ -353,7 +354,7 @@ def _figures(learned: Learned, public: PublicParameters, keys: Keys) -> dict[str
         "hull_symbols": public.length,
         "hull_epsilon": public.epsilon,
         "svm_c": cost,
-        "classifier": classifier.kind,
+        "classifier": key_of(classifier.kind),
         "classifier_temperature": classifier.temperature,
         "clients_odd": len(learned.outlying),
     }

@@ -333,3 +333,11 @@ def test_classes_of_too_few_members_make_no_groups(tmp_path):
     assert any("1 classes have no hulls" in text for text in run.summary["warnings"])
     # All points but those of the third class are classified rightly.
     assert run.summary["global_accuracy"] == pytest.approx(2 / 3)
+
+
+def test_a_run_without_rounds_logs_its_scores_and_its_classifier(tmp_path, caplog):
+    caplog.set_level("INFO", "curvfed")
+    run = hull_run(tmp_path)
+    percent = f"{100 * run.summary['global_accuracy']:.1f}%"
+    assert f"global accuracy: {percent}, " in caplog.text
+    assert "groups; classifier: svm, C = 1000" in caplog.text
