@@ -1,4 +1,4 @@
-"""A program of Flower, such as its SuperLink, with more time for what a busy machine does slowly.
+"""A program of Flower, such as its SuperLink, with more time for the slow steps of a busy machine.
 
 * The process of a task has 30 seconds to start: after them the task goes to a further process,
   which needs longer because both import Flower side by side, so that a run never begins. It has

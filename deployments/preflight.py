@@ -64,8 +64,8 @@ def preflight(request: Request) -> Request:
 
 def look_for_notes(request: Request) -> tuple[list[str], Data | None]:
     """The notes on the data of a run, and the data of the first client, as `look_at_data`. The data
-    of further clients are loaded only if those of the first one have possible faults, which others
-    may share."""
+    of up to `MAX_CLIENTS` clients are loaded only if those of the first have possible faults, which
+    others may share."""
     lines, data = look_at_data(request)
     if data is not None and _faults(data):
         lines, data = look_at_data(request, MAX_CLIENTS)
@@ -141,7 +141,7 @@ def look_at_data(
                     lines.append(f"{words}: {names_listed(data.class_names)}")
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
-                    lines += [f"{NOTE}{note}" for note in _notes_on_method(request, data)]
+                    lines += notes_on_method(request, data)
         kinds = [one.text_of(first.task) if first else one.text for one in decisions]
         lines[below_places:below_places] = kinds
         lines += _notes_on_data(held)
@@ -188,10 +188,11 @@ def _trivial(data: Data) -> str:
     return "".join(texts)
 
 
-def _notes_on_method(request: Request, data: Data) -> list[str]:
+def notes_on_method(request: Request, data: Data) -> list[str]:
     """The notes on the data that the method of the run does not use."""
     model = encoder(request.resolved, data.task)
-    return dataset_class(data.task).unused(request.resolved, data, model)
+    unused = dataset_class(data.task).unused(request.resolved, data, model)
+    return [f"{NOTE}{note}" for note in unused]
 
 
 def _notes_on_data(held: Mapping[int, Data]) -> list[str]:

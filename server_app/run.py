@@ -87,7 +87,7 @@ class Progress:
     def count(self, header: Header, done: int, total: int) -> None:
         """Log the replies so far in a slow phase."""
         if time.monotonic() - self._said >= PHASE_SILENCE:
-            self._log(header.round, f"{header.phase}: {done} of {total} clients")
+            self._log(header.round, f"{header.phase}: {done} of {total} answered so far")
 
 
 class Run:

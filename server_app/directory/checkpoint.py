@@ -137,12 +137,15 @@ class State:
         return None
 
     def num_shared(self) -> int | None:
-        """The number of classes or entities that enough members of some group have; None if they
-        are not counted."""
-        if not self.holders:
-            return None
-        enough = [np.array(group["counts"]) >= group["needed"] for group in self.holders]
-        return int(np.any(enough, axis=0).sum())
+        """The number of classes that enough members of a summed group have; None if they are not
+        counted."""
+        summed = set(self.summed["clients"])
+        enough = [
+            np.array(group["counts"]) >= group["needed"]
+            for group in self.holders
+            if summed & set(group["clients"])
+        ]
+        return int(np.any(enough, axis=0).sum()) if enough else None
 
     def note_best(self, number: int, federation: Federation) -> None:
         """Keep the figures of the clients' last scores if this round is the best: by number of

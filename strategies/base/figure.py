@@ -54,7 +54,7 @@ class Figure:
     examples : str
         The figure with the number of test examples that it is a score of; "" for other figures.
     hides_zero : bool
-        Whether tables of a run leave out 0, as for a count of what went wrong.
+        Whether tables of a run leave out 0, as for a count of faults.
     left_out_of : str
         The score that it counts left out clients of, without which tables leave it out; "" for
         other figures.
@@ -125,7 +125,7 @@ def count(name: str, words: str, *levels: str, **options: Any) -> Figure:
 
 
 def faults(name: str, words: str, *levels: str, **options: Any) -> Figure:
-    """A count of what went wrong; tables of a run leave out 0."""
+    """A count of faults; tables of a run leave out 0."""
     return count(name, words, *levels, hides_zero=True, **options)
 
 

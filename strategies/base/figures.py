@@ -159,7 +159,7 @@ _GROUPS = (
     count("hull_vertices_max", "vertices of a hull, most", DETAIL),
     faults("hull_vertices_thinned", "vertices that the public cap removed", DETAIL),
     count("hull_groups", "groups of hulls"),
-    count("classes_left_out", "classes without hulls", DETAIL),
+    faults("classes_left_out", "classes without hulls", DETAIL),
     share("grouping_accuracy", "hulls in the group of their class"),
     share("votes_agreed", "votes that agree with the names of the groups", DETAIL),
 )

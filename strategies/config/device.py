@@ -145,7 +145,7 @@ def own_settings() -> Iterator[None]:
         for name, value in (("deterministic", True), ("benchmark", False)):
             stack.callback(setattr, torch.backends.cudnn, name, getattr(torch.backends.cudnn, name))
             setattr(torch.backends.cudnn, name, value)
-        # such a block slows every call down, and torch's name for the device takes ten times this
+        # Such a block slows every call down. `torch.get_default_device` takes ten times as long.
         if torch.empty(0).device.type != "cpu":
             stack.enter_context(torch.device("cpu"))
         # A block of torch.autocast would keep the weights that a network casts within it.

@@ -183,8 +183,7 @@ def exchange(
         waited = time.monotonic() - started
         if may_wake_up and waiting and is_due(waited, seconds.values()):
             log.info(
-                "no reply yet from %d of %d nodes, as on a busy machine: waking them up, in case"
-                " they hold it back",
+                "no reply yet from %d of %d nodes: they are busy, or hold it back; waking them up",
                 len(waiting),
                 len(nodes),
             )

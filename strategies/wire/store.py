@@ -167,6 +167,7 @@ class Store:
         if self._known is None:
             make_private(self.folder)
             remove_abandoned(self.folder)
+            (self.folder / ".spare").unlink(missing_ok=True)  # of earlier versions
             self._known = set(self.stamps())
         target = self._path(stamp)
         temporary = temporary_path(target)
@@ -175,7 +176,7 @@ class Store:
         try:
             # Overwriting an old file, with its pages in memory, is four times faster than creating
             # a new one. Without `base` the old file is the only state until the new one is whole.
-            if outdated and base in self._known:
+            if outdated and self._path(base).exists():
                 with contextlib.suppress(FileNotFoundError):
                     os.rename(self._path(outdated.pop()), temporary)
             _write(

@@ -1,4 +1,4 @@
-"""Every item of the papers, and what became of it: `docs/measured/papers.csv`.
+"""Every item of the papers, and its state: `docs/measured/papers.csv`.
 
     python -m studies.papers.items
 

@@ -62,6 +62,10 @@ MODELS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """FedE's arguments and our keys; both have `DIMENSION` numbers for an entity."""
 
+BY_LENGTHS = "TransE by lengths"
+"""FedE's TransE with our distance, which is the length of a difference in place of the sum of its
+absolute values; it runs on their side alone."""
+
 
 class TheirModel:
     """A client's entities and relations of FedE as a scorer of tails."""
@@ -95,6 +99,10 @@ def tasks(graph: str, data: Path, seed: int) -> list[tuple[LinkTask, KnownLinks]
     return clients
 
 
+def _by_lengths(model: Any, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+    return model.gamma.item() - (heads + relations - tails).norm(dim=2)
+
+
 def directed(triples: Tensor, num_relations: int) -> Tensor:
     """Links and their inverses (2n, 3)."""
     inverses = triples.flip(1).clone()
@@ -106,11 +114,14 @@ def theirs(name: str, graph: str, data: Path, rate: float, seed: int) -> dict[st
     """The clients' mean scores after the last round of FedE."""
     clients = tasks(graph, data, seed)
     vars(np)["in1d"] = np.isin  # under the name that FedE calls it by
-    fede, loader = modules("fede", "dataloader")
+    fede, loader, kge = modules("fede", "dataloader", "kge_model")
     seed_all(seed)
-    arguments, _ = MODELS[name]
+    model, _, variant = name.partition(" ")
+    if variant:
+        kge.KGEModel.TransE = _by_lengths
+    arguments, _ = MODELS[model]
     args = Namespace(
-        model=name,
+        model=model,
         gamma=10.0,
         epsilon=2.0,
         gpu="cpu",
@@ -122,7 +133,7 @@ def theirs(name: str, graph: str, data: Path, rate: float, seed: int) -> dict[st
     first, _ = clients[0]
     num_entities = len(first.counts["entities"])
     num_relations = len(first.counts["relations"]) // 2
-    width = args.hidden_dim * (2 if name == "ComplEx" else 1)
+    width = args.hidden_dim * (2 if model == "ComplEx" else 1)
     bound = (args.gamma + args.epsilon) / args.hidden_dim
     trained = []
     for task, _ in clients:
@@ -191,7 +202,8 @@ def main() -> None:
     options = parser.parse_args()
     check_clone(options.clone, HOLDS)
     sys.path.insert(0, str(options.clone.resolve()))
-    for graph, name, side in itertools.product(options.graphs, MODELS, (theirs, ours)):
+    pairs = [*itertools.product(MODELS, (theirs, ours)), (BY_LENGTHS, theirs)]
+    for graph, (name, side) in itertools.product(options.graphs, pairs):
         tuned = {rate: row_of(side, graph, name, rate, TUNING_SEED, options.data) for rate in RATES}
         rate = max(RATES, key=lambda rate: float(tuned[rate][-2]))
         values = []

@@ -205,7 +205,9 @@ def test_too_few_large_classes_are_named(tmp_path):
     rare = blobs("25", per_class=4)
     points = {name: np.concatenate([array, rare[name]]) for name, array in blobs("0").items()}
     nodes = nodes_of(tmp_path / "nodes", [points, points])
-    with pytest.raises(RoundError, match=r"2 hulls of 1 of 3 classes; .*hull-min-class-size"):
+    with pytest.raises(
+        RoundError, match=r"2 hulls of 1 of 3 classes; needed are 2 .*hull-min-class-size"
+    ):
         hull_run(tmp_path, nodes=nodes)
 
 

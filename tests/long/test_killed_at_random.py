@@ -76,8 +76,6 @@ def test_every_method(method: str, task: str, tmp_path: Path) -> None:
     keys = dotted_keys(settings)
     words = [f"{key}={str(value).lower()}" for key, value in keys.items()]
     words.append(f"num-supernodes={CLIENTS}")
-    # Files are not compared: a resumed client that stores less often than every round may end
-    # before it has an outdated state, the file `.spare`, which nothing reads.
     killed_runs(words, OF_EACH, tmp_path)
 
 

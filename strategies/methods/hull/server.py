@@ -196,10 +196,11 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         keys = self.keys
         hulls = _hulls_in(total)
         num_groups = self._num_classes_with_hulls(hulls, public)
-        if num_groups < 2 or len(hulls.bins) < num_groups:
+        needed = max(num_groups, 2)
+        if num_groups < needed or len(hulls.bins) < needed:
             raise HullError(
-                f"{len(hulls.bins)} hulls of {num_groups} of {public.num_classes} classes; at least"
-                f" 2 classes need hulls: {SMALL_CLASSES_STAY}",
+                f"{len(hulls.bins)} hulls of {num_groups} of {public.num_classes} classes; needed"
+                f" are {needed} hulls, of different classes: {SMALL_CLASSES_STAY}",
                 key="too-few-hulls",
             )
         learned = learn(hulls, public, learn_settings(keys, self.setting.config.seed), num_groups)
@@ -216,8 +217,8 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         return Model(learned.classifier.arrays(), figures, (learned, public))
 
     def _num_classes_with_hulls(self, hulls: DecodedHulls, public: PublicParameters) -> int:
-        """All classes, but those that too few members of the sum have; a client has at most one
-        hull of each."""
+        """All classes, but those that too few members of the sum have, where these are counted; a
+        client has at most one hull of each."""
         if self.num_shared is None:
             return public.num_classes
         _, sizes = np.unique(hulls.clients, return_counts=True)
@@ -270,7 +271,7 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         refused = metrics.get("clients_refused", 0)
         texts = {}
         if left_out := metrics.get("classes_left_out", 0):
-            texts["classes"] = (
+            texts["classes-left-out"] = (
                 f"{left_out} classes have no hulls, because too few clients have enough points of"
                 " them: the classifier never answers these classes"
             )

@@ -151,6 +151,17 @@ def test_the_only_older_state_is_not_written_over(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert Store(tmp_path).load(4)[1] == {"stamp": 4}
     assert kept(tmp_path) == ["00000004.safetensors"]
+    store.save(7, ARRAYS, {"stamp": 7}, base=6)
+    monkeypatch.setattr("curvfed.strategies.wire.store.os.writev", full)
+    with pytest.raises(OSError, match="No space"):
+        store.save(8, ARRAYS, {}, base=6)
+    assert Store(tmp_path).load(7)[1] == {"stamp": 7}
+
+
+def test_a_file_of_earlier_versions_is_removed(tmp_path):
+    (tmp_path / ".spare").write_bytes(b"a personal state")
+    Store(tmp_path).save(1, ARRAYS, {})
+    assert kept(tmp_path) == ["00000001.safetensors"]
 
 
 def test_write_atomically_is_all_or_nothing(tmp_path, monkeypatch):

@@ -16,9 +16,9 @@ def test_a_phase_before_the_rounds_is_no_round(caplog, monkeypatch, own_log):
     for number, phase in ((0, "measure"), (7, TRAIN)):
         progress.count(Header(run="one", round=number, phase=phase), 1, 3)
     first, second = caplog.records
-    assert first.getMessage() == "measure: 1 of 3 clients"
+    assert first.getMessage() == "measure: 1 of 3 answered so far"
     assert not hasattr(first, "rounds")
-    assert second.getMessage() == f"round 7/100  {TRAIN}: 1 of 3 clients"
+    assert second.getMessage() == f"round 7/100  {TRAIN}: 1 of 3 answered so far"
     assert second.rounds == (7, 100)
 
 
@@ -32,6 +32,6 @@ def test_a_line_on_a_phase_does_not_hide_the_result_of_a_round(caplog, monkeypat
     progress.say(1, "accuracy 50.0%", silence=1.0)
     progress.say(2, "accuracy 60.0%", silence=1.0)
     assert [record.getMessage() for record in caplog.records] == [
-        f"round 1/3  {TRAIN}: 4 of 4 clients",
+        f"round 1/3  {TRAIN}: 4 of 4 answered so far",
         "round 1/3  accuracy 50.0%",
     ]

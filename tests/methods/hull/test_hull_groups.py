@@ -19,6 +19,7 @@ from hull_nodes import (
 )
 
 from curvfed.client_app import one_shot
+from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.groups import check_secure_sums
 from curvfed.strategies.config.parse import parse
@@ -80,6 +81,17 @@ def test_a_group_that_does_not_decode_is_left_out_and_told(tmp_path, monkeypatch
     assert "a group of clients is left out" in caplog.text
     rows = [row["phase"] for row in run.rounds]
     assert rows.count("hulls") == 1  # never repeated
+
+
+def test_classes_of_a_group_without_a_sum_are_not_counted():
+    holders = [
+        {"clients": [0, 1, 2], "counts": [3, 3, 0], "needed": 3},
+        {"clients": [3, 4, 5], "counts": [3, 3, 3], "needed": 3},
+    ]
+    both = State(holders=holders, summed={"clients": [0, 1, 2, 3, 4, 5]})
+    assert both.num_shared() == 3
+    assert replace(both, summed={"clients": [0, 1, 2]}).num_shared() == 2
+    assert replace(both, holders=[]).num_shared() is None
 
 
 @pytest.mark.parametrize(("groups", "forgers"), [(1, {4}), (2, {0, 5})])

@@ -47,9 +47,7 @@ def check_plan(folder: Path, plan: Mapping[str, Any]) -> list[int]:
     if path.exists():
         existing = _read_plan(path)
         _check_same(folder, identity(existing), identity(plan))
-        earlier = list(existing.get(EARLIER, []))
-        if (folder / "comparison.json").exists() and SEEDS in existing:
-            earlier.append(existing[SEEDS])
+        earlier = [*existing.get(EARLIER, []), *_compared_seeds(folder)]
         earlier = sorted(set(earlier) - {plan[SEEDS]})
     content = json.dumps({**plan, EARLIER: earlier}, indent=1)
     write_atomically(path, content.encode())
@@ -64,6 +62,14 @@ def _read_plan(path: Path) -> dict[str, Any]:
             f"{path} cannot be read ({error}); name another folder by --results",
             key="unreadable",
         ) from None
+
+
+def _compared_seeds(folder: Path) -> list[int]:
+    """The number of seeds of the results in a folder, if there are any."""
+    path = folder / "comparison.json"
+    if not path.exists():
+        return []
+    return [int(json.loads(path.read_text(encoding="utf-8"))["plan"][SEEDS])]
 
 
 def _check_same(folder: Path, existing: Mapping[str, Any], plan: Mapping[str, Any]) -> None:

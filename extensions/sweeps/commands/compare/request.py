@@ -15,7 +15,7 @@ from curvfed.deployments.arguments import (
     pop_supernodes,
     read_pairs,
 )
-from curvfed.deployments.preflight import look_for_notes
+from curvfed.deployments.preflight import look_for_notes, notes_on_method
 from curvfed.extensions.sweeps.commands.compare import (
     ALTERNATIVES,
     METHODS_BY_TASK,
@@ -195,6 +195,9 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     settings |= plan_run({**settings, **first_method}, COMMAND).paths
     request = check_request({**settings, **places, **first_method}, num_supernodes)
     notes, first_data = look_for_notes(request)
+    if first_data is not None:
+        of_method = notes_on_method(request, first_data)
+        notes = [note for note in notes if note not in of_method]
     task = request.task if first_data is None else first_data.task
     settings["dataset"] = request.config.dataset
     if KINDS[task].has_validation:
