@@ -20,7 +20,7 @@ from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-INSTALLING = ("make ", "pip ")
+INSTALLING = ("make ", "pip ", "python3 -m venv ")
 """What lines begin with that are not run: each makes or changes an environment."""
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
