@@ -18,7 +18,6 @@ import argparse
 import itertools
 import statistics
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +28,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-import curvfed
 from benchmarks.tables import read_csv, write_csv
 from curvfed.extensions.links.client_task import LinkTask
 from curvfed.extensions.links.dataset import LinkDataset
@@ -37,6 +35,7 @@ from curvfed.extensions.links.names import split_names, stated_names
 from curvfed.extensions.links.ranking import KnownLinks, link_scores, make_queries
 from curvfed.extensions.links.split import LinkSpec
 from studies.peers.job import check_clone, modules, seed_all
+from studies.peers.our_links import our_scores
 
 TABLE = Path(__file__).parents[2] / "docs" / "measured" / "fede.csv"
 HEADS = ("graph", "model", "side", "rate", "seed", "validation, %", "mean reciprocal rank, %")
@@ -168,29 +167,19 @@ def ours(name: str, graph: str, data: Path, rate: float, seed: int) -> dict[str,
     """The clients' mean scores after our last round."""
     _, of_model = MODELS[name]
     keys = of_model | {"links.negatives": NEGATIVES, "links.reciprocal": True}
-    with tempfile.TemporaryDirectory() as folder:
-        run = curvfed.simulate(
-            **keys,
-            dataset=graph,
-            data_dir=str(data),
-            partition="relations",
-            embedding_dim=DIMENSION,
-            num_supernodes=CLIENTS,
-            num_rounds=ROUNDS,
-            local_epochs=EPOCHS,
-            batch_size=BATCH,
-            optimizer="adam",
-            learning_rate=rate,
-            schedule="constant",
-            weight_decay=0.0,
-            seed=seed,
-            global_every=0,
-            report=False,
-            results_dir=folder,
-            quiet=True,
-        )
-        metrics = run.summary["metrics"]
-    return {"val": metrics["validation"], "test": metrics["mrr"]}
+    return our_scores(
+        keys,
+        graph,
+        data,
+        partition="relations",
+        embedding_dim=DIMENSION,
+        num_supernodes=CLIENTS,
+        num_rounds=ROUNDS,
+        local_epochs=EPOCHS,
+        batch_size=BATCH,
+        learning_rate=rate,
+        seed=seed,
+    )
 
 
 def main() -> None:

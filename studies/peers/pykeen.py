@@ -17,7 +17,6 @@ values, as its authors write.
 import argparse
 import itertools
 import statistics
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import curvfed
 from benchmarks.tables import read_csv, write_csv
 from curvfed.extensions.links.client_links import ClientLinks
 from curvfed.extensions.links.client_task import LinkTask
 from curvfed.extensions.links.dataset import LinkDataset
 from curvfed.extensions.links.ranking import link_scores, make_queries
 from curvfed.extensions.links.split import LinkSpec
+from studies.peers.our_links import our_scores
 
 TABLE = Path(__file__).parents[2] / "docs" / "measured" / "pykeen.csv"
 HEADS = ("graph", "model", "side", "rate", "seed", "validation, %", "mean reciprocal rank, %")
@@ -132,28 +131,18 @@ def ours(name: str, graph: str, data: Path, rate: float, seed: int) -> dict[str,
     """The scores of our model after training."""
     _, of_pair = PAIRS[name]
     keys = of_pair | {"links.negatives": NEGATIVES, "links.reciprocal": True}
-    with tempfile.TemporaryDirectory() as folder:
-        run = curvfed.simulate(
-            **keys,
-            dataset=graph,
-            data_dir=str(data),
-            embedding_dim=DIMENSION,
-            num_supernodes=1,
-            num_rounds=EPOCHS,
-            local_epochs=1,
-            batch_size=BATCH,
-            optimizer="adam",
-            learning_rate=rate,
-            schedule="constant",
-            weight_decay=0.0,
-            seed=seed,
-            global_every=0,
-            report=False,
-            results_dir=folder,
-            quiet=True,
-        )
-        metrics = run.summary["metrics"]
-    return {"val": metrics["validation"], "test": metrics["mrr"]}
+    return our_scores(
+        keys,
+        graph,
+        data,
+        embedding_dim=DIMENSION,
+        num_supernodes=1,
+        num_rounds=EPOCHS,
+        local_epochs=1,
+        batch_size=BATCH,
+        learning_rate=rate,
+        seed=seed,
+    )
 
 
 def main() -> None:
