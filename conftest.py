@@ -75,14 +75,15 @@ def pytest_unconfigure() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A tree without an extension leaves out the cases of its methods. The quick tier keeps a third
-    of a large grid of cases of a law or an oracle, by names."""
+    of a large grid of cases of a law, an oracle or a property of all methods, by names."""
     from absent_extensions import leave_out
 
     leave_out(config, items)
     if config.option.markexpr != QUICK:
         return
     grids: dict[str, list[pytest.Item]] = defaultdict(list)
-    rooms = (ROOT / "tests" / "laws", ROOT / "tests" / "oracles")
+    tests = ROOT / "tests"
+    rooms = (tests / "laws", tests / "oracles", tests / "methods" / "all_methods")
     for item in items:
         is_in_grid = any(map(item.path.is_relative_to, rooms))
         if is_in_grid and item.get_closest_marker("long") is None:

@@ -68,6 +68,7 @@ def test_memory_and_bytes_are_those_of_a_network_counted_by_hand(monkeypatch):
     assert training_cost.sent(model) == 4 * 200 * 15
 
 
+@pytest.mark.long
 def test_calibrations_and_accuracies_are_those_of_runs(monkeypatch, tmp_path, capsys):
     small = {"dataset": "digits", "images.train-subset": 80, "embedding-dim": 8, "global-every": 1}
     small |= {"images.test-subset": 50, "num-rounds": 1, "local-epochs": 1}

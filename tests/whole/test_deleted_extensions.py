@@ -23,7 +23,7 @@ from curvfed.tasks.shipped import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 TODAY = list(SHIPPED)[datetime.date.today().toordinal() % len(SHIPPED)]
-"""The extension that the quick tier deletes beside the case without any."""
+"""The extension that the quick tier deletes."""
 
 CODE = """
 import json, sys, tomllib
@@ -107,8 +107,7 @@ DELETIONS = [*([name] for name in SHIPPED), list(SHIPPED)]
 
 
 def case(deleted: list[str]):
-    quick = deleted == list(SHIPPED) or deleted == [TODAY]
-    marks = [] if quick else [pytest.mark.long]
+    marks = [] if deleted == [TODAY] else [pytest.mark.long]
     return pytest.param(deleted, id="+".join(deleted), marks=marks)
 
 

@@ -191,6 +191,7 @@ def test_the_parent_ends_with_the_supernode(tmp_path):
         assert not forking.program.parent.exists()
 
 
+@pytest.mark.long
 def test_a_client_that_waits_ends_with_the_supernode(tmp_path):
     """As one that waits for the rest of a message of a SuperLink that has gone."""
     with started(nothing_heavy(tmp_path / "stand-in")) as forking:

@@ -4,6 +4,7 @@ import mpmath
 import pytest
 import torch
 from curvature_limits import shaken, values
+from tiers import only
 from torch.func import functional_call
 
 from curvfed.extensions.links.models import LinkModelSpec, Rows
@@ -111,7 +112,7 @@ def test_scores_are_those_of_mpmath(relations, kind, curvature, dtype):
             assert scores[row, column].item() == pytest.approx(expected, abs=allowed)
 
 
-@pytest.mark.parametrize("curvature", [-1.0, -0.3, 0.0])
+@pytest.mark.parametrize("curvature", only([-1.0, -0.3, 0.0], {-0.3, 0.0}.__contains__))
 @pytest.mark.parametrize("relations", KINDS)
 def test_first_and_second_derivatives(relations, curvature):
     model = shaken(model_of(relations, "normal", curvature, size=0.4))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
+from tiers import only
 from torch import nn
 
 from curvfed.extensions.links.row_means import Stream, mean_rows
@@ -103,7 +104,7 @@ def cost(x, clients, weights):
 
 
 @pytest.mark.parametrize("curvature", [-1.0, -0.3])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", only([0, 1, 2], {0}.__contains__))
 def test_a_round_is_that_of_the_paper(seed, curvature):
     start, clients, weights = problem(seed)
     settings = (start, clients, weights, 0.06, 5)

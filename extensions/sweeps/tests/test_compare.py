@@ -765,7 +765,7 @@ EVERY_KIND: dict[str, tuple[Callable[[Path], object], str, list[str], set[str]]]
 }
 
 
-@pytest.mark.parametrize("kind", only(EVERY_KIND, {"own links", "cells", "nodes"}.__contains__))
+@pytest.mark.parametrize("kind", only(EVERY_KIND, "own links".__eq__))
 def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     write, name, words, names = EVERY_KIND[kind]
     write(tmp_path if name == "MUTAG" else tmp_path / name)

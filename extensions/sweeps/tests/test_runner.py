@@ -241,6 +241,7 @@ def test_a_later_batch_shares_the_cores_that_are_free(with_simulator):
 sizes = st.lists(st.integers(1, 4), min_size=1, max_size=2)
 
 
+@pytest.mark.long
 @settings(max_examples=20)  # each writes files
 @given(st.integers(1, 20), st.lists(sizes, min_size=1, max_size=3), st.randoms())
 def test_running_runs_never_have_more_workers_than_there_are_cores(slots, streams, random):

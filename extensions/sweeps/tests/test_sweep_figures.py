@@ -130,6 +130,7 @@ def test_runs_without_clients_have_boxes_over_the_seeds(tmp_path):
     assert draw_pictures([Run(run.planned, {}, run.folder) for run in runs], tmp_path, False) == []
 
 
+@pytest.mark.long
 def test_files_are_the_same_every_time(tmp_path):
     runs = runs_of(tmp_path)
     for stem in ("one", "two"):

@@ -185,6 +185,7 @@ def state() -> list[Any]:
     ]
 
 
+@pytest.mark.long
 def test_a_run_does_not_depend_on_those_that_its_process_has_made(make_run, tmp_path):
     last = {"method": "flatland", "dataset": "trees", "dropout": 0.5, "threads": 1, "num-rounds": 3}
     before = state()

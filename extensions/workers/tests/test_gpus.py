@@ -210,6 +210,7 @@ def test_a_fork_that_fails_answers_no():
     assert not forked_answer(fail)
 
 
+@pytest.mark.long
 def test_workers_on_two_gpus_have_the_bits_of_one_process(tmp_path):
     with standing_in():
         paths = [

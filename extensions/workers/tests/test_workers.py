@@ -11,6 +11,7 @@ import pytest
 from app_runs import run
 from command_runs import command_run
 from equal_runs import figures as figures_of
+from tiers import only
 
 from curvfed.deployments.cores import Cores
 from curvfed.deployments.processes import Parcel, is_alive, wait_until
@@ -54,7 +55,7 @@ def kill_in_phase(monkeypatch: pytest.MonkeyPatch, phase: int, number: int) -> N
     monkeypatch.setattr(WorkerGrid, "_hand_out", handed_out)
 
 
-@pytest.mark.parametrize("name", TRIES)
+@pytest.mark.parametrize("name", only(TRIES, "flatland".__eq__))
 def test_a_killed_worker_is_named_once_and_changes_nothing(name, tmp_path, monkeypatch, capsys):
     expected = run(tmp_path / "one", **TRIES[name]).figures
     kill_in_phase(monkeypatch, phase=3, number=1)
@@ -85,6 +86,7 @@ def test_a_full_disk_of_a_worker_ends_the_run(tmp_path, monkeypatch):
         run(tmp_path, workers=2)
 
 
+@pytest.mark.long
 def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(tmp_path, monkeypatch):
     fork = workers.os.fork
     forks = iter([fork])

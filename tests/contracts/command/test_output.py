@@ -62,6 +62,7 @@ sys.exit(main(words[:place]) or main(words[place:]))
 """
 
 
+@pytest.mark.long
 def test_a_terminal_without_unicode_gets_a_table_in_ascii_and_predictions_in_utf8(tmp_path):
     rows = [f"0.0{number},-0.0{number},{'Café' if number % 2 else '鸟'}" for number in range(1, 9)]
     data = tmp_path / "birds.csv"

@@ -207,6 +207,7 @@ def test_ray_collects_no_metrics_which_crash_its_workers(tmp_path):
     assert environment(tmp_path)["RAY_enable_metrics_collection"] == "0"
 
 
+@pytest.mark.long
 def test_a_run_finds_the_patient_programs_first(tmp_path):
     """By their names, as Flower starts them; and the environment's other programs behind them."""
     home = tmp_path / "a home"

@@ -154,6 +154,7 @@ def test_the_file_is_enough(copy, tmp_path):
     assert "fedslow.step = 0.2 is a key of fedslow" in unread[1]
 
 
+@pytest.mark.long
 def test_a_new_key_in_a_methods_file_is_enough(copy, tmp_path):
     """Before anything is generated."""
     with new_key(copy, "fedprox"):
@@ -178,6 +179,7 @@ def test_a_new_key_in_a_methods_file_is_enough(copy, tmp_path):
 # The parameters of these name a method or a command of an extension: without it they are left out.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "heir"), [("fedproto", "fedtgp")])
 def test_a_new_key_is_one_of_a_method_whose_keys_follow(method, heir, copy):
     with new_key(copy, method):

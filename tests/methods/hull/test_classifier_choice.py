@@ -89,6 +89,7 @@ def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
     assert depths.min() > -1e-12
 
 
+@pytest.mark.long
 def test_depth_is_taken_where_nothing_is_better_and_no_kind_disagrees():
     found = learn(hulls_of(split(0.05, 600, 10)[0]), PUBLIC, Settings(kind="auto"))
     assert found.classifier.kind == "depth"

@@ -63,6 +63,7 @@ def honest():
     return parts, test, found, right(found, test)
 
 
+@pytest.mark.long
 def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
     _, test, found, share = honest
     assert found.outlying.size == found.turned.size == 0

@@ -65,6 +65,7 @@ def test_more_than_h_labels_are_counted_and_never_decoded(count: int) -> None:
             code.members(sums(code, [slots]))
 
 
+@pytest.mark.long
 def test_all_labels_together_stay_below_what_a_prime_can_hold() -> None:
     for num, h in ((6, 6), (20, 10), (80, 7), (2000, 3)):
         code = bose_chowla(num, h)
