@@ -36,7 +36,6 @@ from curvfed.strategies.wire.codec import decode_request, encode_reply
 from curvfed.strategies.wire.messages import (
     AGREE,
     CALIBRATE,
-    CCVR,
     DESCRIBE,
     EVALUATE,
     FINE_TUNE,
@@ -105,7 +104,6 @@ OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
     EVALUATE: partial(rounds.contribute, rounds.evaluate),
     FINE_TUNE: partial(rounds.contribute, rounds.fine_tune),
     CALIBRATE: partial(rounds.contribute, rounds.calibrate),
-    CCVR: partial(rounds.contribute, rounds.calibrate),
 }
 OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
     MEASURE: _step("one_shot", "measure"),
@@ -120,11 +118,6 @@ def _starts_from_all(client: Client) -> bool:
     return issubclass(learner, StartsFromAll) and bool(learner.asked_for(client.config.own_keys))
 
 
-def _calibrates(client: Client, phase: str) -> bool:
-    calibration = client.config.calibrator
-    return calibration is not None and calibration.phase == phase
-
-
 CONDITIONS: dict[str, Callable[[Client], bool]] = {
     HOLDERS: lambda client: sums_by_name(client.config),
     START: _starts_from_all,
@@ -132,8 +125,7 @@ CONDITIONS: dict[str, Callable[[Client], bool]] = {
     EVALUATE: lambda client: not client.is_private,
     MEASURE: lambda client: not client.is_private,
     FINE_TUNE: lambda client: client.config.fine_tunes,
-    CALIBRATE: lambda client: _calibrates(client, CALIBRATE),
-    CCVR: lambda client: _calibrates(client, CCVR),
+    CALIBRATE: lambda client: client.config.calibrator is not None,
     KEYS: lambda client: client.config.is_masked,
     AGREE: lambda client: client.config.is_masked,
 }
@@ -142,7 +134,6 @@ CONDITIONS: dict[str, Callable[[Client], bool]] = {
 
 INTERVALS = {
     CALIBRATE: "calibration_every",
-    CCVR: "calibration_every",
     FINE_TUNE: "fine_tune_every",
     EVALUATE: "evaluate_every",
 }

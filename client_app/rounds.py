@@ -13,6 +13,7 @@ from curvfed.client_app.contribution import Contribution, Work, check_contributi
 from curvfed.client_app.data import check_class_sizes, has_small_class
 from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
+from curvfed.strategies.base.calibration import Calibration
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.config.masked import is_masked
@@ -127,34 +128,28 @@ def calibrate(client: Client, request: Request) -> Contribution:
     if not client.run_guard.hides_classes:
         check_class_sizes(client.data, client.node)
     prepare(client, request)
-    sums, num_examples = class_sums(client, request.header.phase)
     calibration = client.config.calibrator
-    bound = calibration.bound if calibration else 0.0
+    assert calibration is not None, "the phase is refused before"
+    sums, num_examples = class_sums(client, calibration)
     variances = None
-    if calibration and calibration.is_private:
+    if calibration.is_private:
         classes, dim = client.model.get_parameter(f"{HEAD}weight").shape
         variances = calibration.variances(dim, classes)
-    return Contribution({"sums": sums}, num_examples, bound=bound, variances=variances)
+    return Contribution({"sums": sums}, num_examples, bound=calibration.bound, variances=variances)
 
 
-def class_sums(client: Client, phase: str) -> tuple[Floats, int]:
+def class_sums(client: Client, calibration: Calibration) -> tuple[Floats, int]:
     """Sums over the training examples for calibration, as one vector, and the number of
     examples.
 
     Raises
     ------
     ConfigError
-        If the method lacks the phase, or the sums would reveal class sizes that must not leave the
-        node.
+        If the sums would reveal class sizes that must not leave the node.
     """
-    calibration = client.config.calibrator
-    if calibration is None or phase != calibration.phase:
-        raise ConfigError(
-            f'phase "{phase}" is no part of method = "{client.config.method}"', key="phase"
-        )
     if calibration.counts_classes and not (client.shares_statistics or client.config.is_masked):
         raise ConfigError(
-            f"{phase} requests the sizes of classes, which do not leave this node: it needs"
+            "calibrate requests the sizes of classes, which do not leave this node: it needs"
             " share-statistics or secure-sum",
             key="private-statistics",
         )

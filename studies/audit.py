@@ -41,7 +41,7 @@ from curvfed.strategies.config.one_shot import client_half, phase_of
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.secure_phases import client_vector, sum_encoding
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, Residues, add
-from curvfed.strategies.wire.messages import Facts, Header
+from curvfed.strategies.wire.messages import CALIBRATE, Facts, Header
 from curvfed.tasks.task import IndependentExamples
 
 MEMBERS = 5
@@ -272,10 +272,10 @@ def _calibration(client: Client) -> Reply:
     """The sum at the start of the run: a server may ask for it with any parameters."""
     calibration = client.config.calibrator
     assert calibration is not None
-    values, _ = class_sums(client, calibration.phase)
+    values, _ = class_sums(client, calibration)
     classes, dim = client.model.get_parameter(f"{HEAD}weight").shape
     variances = calibration.variances(dim, classes)
-    return _masked(client, calibration.phase, values, variances, calibration.bound)
+    return _masked(client, CALIBRATE, values, variances, calibration.bound)
 
 
 def _masked(client: Client, phase: str, values: Floats, variances: Floats, bound: float) -> Reply:

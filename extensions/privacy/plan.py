@@ -41,7 +41,7 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
     ConfigError
         If the run has `dp.unit`, but not `dp.epsilon`.
     """
-    from curvfed.strategies.wire.messages import TRAIN
+    from curvfed.strategies.wire.messages import CALIBRATE, TRAIN
 
     privacy = keys_of(config)
     if privacy.unit == "client":
@@ -49,7 +49,7 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
         noise = noise_multiplier(privacy.given_epsilon, privacy.delta, times=times)
         return {TRAIN: (Release(noise), times)}
     row = config.row
-    phase = config.calibrator.phase if config.calibrator else ""
+    phase = CALIBRATE if config.calibrator else ""
     if isinstance(row, OneShot):
         phase = row.phase
     if not phase:

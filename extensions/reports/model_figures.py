@@ -12,11 +12,11 @@ from curvfed.extensions.reports import class_scores, shapes
 from curvfed.geometry import poincare
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.array_files import GlobalTest
-from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture, percent, printable
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
-from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
+from curvfed.strategies.wire.messages import CALIBRATE, FINE_TUNE, TRAIN
 
 MOST_FEATURES = 2000
 """Features that are drawn."""
@@ -151,7 +151,7 @@ def accuracy(run: RunFiles) -> Picture | None:
     courses = {
         "global": (*run.by_round(GLOBAL_ACCURACY, TRAIN), style.MEAN, "-"),
         trained: (rounds, means, style.OTHER, "-"),
-        "global, calibrated": (*run.by_round(GLOBAL_ACCURACY, *CALIBRATIONS), style.MEAN, "*"),
+        "global, calibrated": (*run.by_round(GLOBAL_ACCURACY, CALIBRATE), style.MEAN, "*"),
         "personal, fine-tuned": (*run.by_round(PERSONAL_ACCURACY, FINE_TUNE), style.OTHER, "D"),
     }
     measured = {label: course for label, course in courses.items() if np.isfinite(course[1]).any()}

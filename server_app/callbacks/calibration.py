@@ -21,6 +21,7 @@ from curvfed.strategies.base.statistics import (
 )
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.messages import CALIBRATE
 from curvfed.tasks.errors import SafeError
 
 SUMS = "sums"
@@ -62,7 +63,6 @@ class CalibrationCallback(Callback):
         run = self.run
         started = time.monotonic()
         calibration = self._calibration
-        name = calibration.phase
         model = run.whole_model
         classes, features = model[f"{HEAD}weight"].shape
 
@@ -73,7 +73,7 @@ class CalibrationCallback(Callback):
                 raise MessageError(str(error), key=error.key) from None
 
         question = Question(
-            name,
+            CALIBRATE,
             number,
             list(run.federation.nodes),
             sums={SUMS: np.zeros(calibration.length(features, classes))},
@@ -84,7 +84,7 @@ class CalibrationCallback(Callback):
         summed = total(list(answer.contributions.values()))
         if summed.weight == 0 and not calibration.is_private:
             raise CalibrationError(
-                f"{name}: no client that answered has training data of a class that may leave it"
+                "calibrate: no client that answered has training data of a class that may leave it"
                 " ([leaves] hull-min-class-size in its policy, secure.min-holders)",
                 key="no-training-data",
             )
@@ -94,20 +94,20 @@ class CalibrationCallback(Callback):
             classifier = calibration.private_classifier(sums, head, summed.noise)
         else:
             classifier = calibration.classifier(sums, summed.weight, head, summed.error)
-        run.calibrated = _checked(name, classifier)
+        run.calibrated = _checked(classifier)
         score = self._global_score.score(run.calibrated)
         run.state.scored["calibrated"] = score
         row = answer.row(run.federation)
         row |= {GLOBAL_ACCURACY: score, "seconds": time.monotonic() - started}
         run.record(answer, row, in_round=False)
         figure = find(GLOBAL_ACCURACY)
-        run.progress.say(number, f"{name}: {figure.words} {figure.text(score) or '-'}")
+        run.progress.say(number, f"{CALIBRATE}: {figure.words} {figure.text(score) or '-'}")
 
 
-def _checked(name: str, classifier: Arrays) -> Arrays:
+def _checked(classifier: Arrays) -> Arrays:
     """The classifier by the names of the model's parameters, if it is finite."""
     if not all(np.isfinite(array).all() for array in classifier.values()):
         raise CalibrationError(
-            f"{name}: the classifier computed from the sums is not finite", key="not-finite"
+            "calibrate: the classifier computed from the sums is not finite", key="not-finite"
         )
     return add_prefix(HEAD, classifier)

@@ -15,7 +15,7 @@ from curvfed.server_app.directory import from_text_cell, is_number
 from curvfed.server_app.directory.array_files import GlobalTest, HullFile, read_npz
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.parse import read_settings
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
+from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.class_names import titles
 from curvfed.tasks.kinds import ADDED, KINDS
 
@@ -23,9 +23,6 @@ Columns = Mapping[str, tuple[str, ...]]
 
 IN_ROUNDS = (TRAIN, EVALUATE)
 """Phases of the rounds themselves. Other phases, such as fine-tuning, score other models."""
-
-CALIBRATIONS = (CALIBRATE, CCVR)
-"""Phases after the last round that replace the global model's classifier."""
 
 TRIED = (
     "_clients",

@@ -46,8 +46,6 @@ class Calibration(ABC):
 
     Attributes
     ----------
-    phase : str
-        "calibrate" or "ccvr": the phase that asks the clients for their sums.
     counts_classes : bool
         Whether the sums contain the sizes of classes, which leave a client only as statistics, or
         in a secure sum.
@@ -55,7 +53,6 @@ class Calibration(ABC):
         Maximum that one example adds to an entry of the sums; 0 if `secure.clip` is the bound.
     """
 
-    phase: str
     counts_classes = False
 
     def __init__(self, keys: Any, config: RunKeys, guard: Guard) -> None:

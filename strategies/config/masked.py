@@ -16,7 +16,6 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
-    CCVR,
     EVALUATE,
     FINE_TUNE,
     HOLDERS,
@@ -31,7 +30,7 @@ from curvfed.tasks import plugins
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
 
-TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, SUM, FINE_TUNE, EVALUATE)
+TARGETS = (HOLDERS, TRAIN, CALIBRATE, SUM, FINE_TUNE, EVALUATE)
 """Phases with replies that can be masked, in their order within a round; `SUM` stands for the phase
 that a one-shot method names."""
 

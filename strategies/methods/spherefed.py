@@ -202,7 +202,6 @@ class ClosedForm(Calibration):
     """The calibration of Eq. 10: least squares from the features to the one-hot labels."""
 
     keys: Any
-    phase = "calibrate"
     has_bias: ClassVar[bool] = False
     """Whether a last feature of 1 is added, with the bias as its weight."""
 

@@ -20,7 +20,6 @@ TRAIN = "train"
 EVALUATE = "evaluate"
 FINE_TUNE = "fine-tune"
 CALIBRATE = "calibrate"
-CCVR = "ccvr"
 MEASURE = "measure"
 KEYS = "keys"
 AGREE = "agree"
@@ -34,7 +33,6 @@ MESSAGE_TYPES = {
     EVALUATE: "evaluate",
     FINE_TUNE: "train.fine_tune",
     CALIBRATE: "query.calibrate",
-    CCVR: "query.ccvr",
     MEASURE: "query.measure",
     KEYS: "query.keys",
     AGREE: "query.agree",

@@ -308,7 +308,7 @@ FORGED = [
     ({"method": "hull"}, "calibrate", "query.calibrate"),
     ({"method": "fedavg", "secure-sum": True}, "hulls", "query.sum"),
     ({"method": "fedavg", "secure-sum": True}, "describe", "train"),
-    ({"method": "fedavg", "secure-sum": True}, "ccvr", "query.calibrate"),
+    ({"method": "fedavg", "secure-sum": True}, "calibrate", "query.calibrate"),
     ({"method": "fedavg", "dataset": "trees"}, "keys", "query.keys"),
 ]
 

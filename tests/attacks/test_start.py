@@ -21,7 +21,7 @@ from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import ClientFiles
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN, Header
+from curvfed.strategies.wire.messages import CALIBRATE, EVALUATE, FINE_TUNE, TRAIN, Header
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -138,7 +138,7 @@ def test_a_run_without_rounds_has_no_later_round(monkeypatch):
         start.check_start(client, request, {"weight": np.ones(2)})
 
 
-@pytest.mark.parametrize("phase", [CALIBRATE, CCVR, FINE_TUNE, EVALUATE])
+@pytest.mark.parametrize("phase", [CALIBRATE, FINE_TUNE, EVALUATE])
 def test_phases_before_any_training_start_from_the_seed(phase, tmp_path, monkeypatch):
     """A calibration of round 1, which no training came before, took crafted parameters."""
     monkeypatch.setattr(start, "_is_seeded", lambda *arguments: False)

@@ -25,7 +25,7 @@ from curvfed.strategies.config.build_method import (
 )
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.messages import CALIBRATE, Facts
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -84,7 +84,7 @@ def some_rounds(
     if client.config.fine_tunes:
         client.fine_tune(num)
     if (calibration := client.config.calibrator) is not None:
-        reply[calibration.phase] = class_sums(client, calibration.phase)[0]
+        reply[CALIBRATE] = class_sums(client, calibration)[0]
     return losses, client.scores(), reply | collect_state(client.personal, client.kept_optimizer)
 
 

@@ -140,7 +140,6 @@ class VirtualFeatures(Calibration):
     clients of a secure sum."""
 
     keys: Keys
-    phase = "ccvr"
     counts_classes = True
 
     @classmethod

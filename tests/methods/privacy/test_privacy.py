@@ -61,7 +61,6 @@ def documented() -> dict[str, set[tuple[str, str]]]:
         r"^\| ([^|]+) \| ([^|]+) \| (always|shared|parts) \| .+ \|$", PAGE.read_text(), re.MULTILINE
     ):
         names = list(EVERY) if phases == "`every`" else re.findall(r"`([\w-]+)`", phases)
-        names = [name for name in names if name != "ccvr" or name in METHODS]
         found[sent] |= set(product(names, re.findall(r"`([\w.*]+)`", values)))
     return found
 
@@ -339,21 +338,14 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
                 intercept=recorder,
             )
     run(tmp_path, "e", method="hull", dataset="uniform", points__num=300, intercept=simulated)
-    # Nobody is asked for what ccvr wants where figures stay private, so its headers are seen with
-    # the others alone.
-    headers = {
-        value
-        for value in sent_values(sharing)
-        if value[0] == "ccvr" and value[1].startswith("header.")
-    }
-    shared = sent_values(sharing) - sent_values(private) - headers
+    shared = sent_values(sharing) - sent_values(private)
     parts = {
         value for value in sent_values(simulated) - sent_values(sharing) if value[0] == "measure"
     }
     accuracies = sent_values(simulated) - sent_values(sharing) - parts
     assert {name.split(".")[1] for _, name in accuracies} == {"accuracy", "accuracy_before"}
     page = documented()
-    assert sent_values(private) | accuracies | headers == page["always"]
+    assert sent_values(private) | accuracies == page["always"]
     assert (shared, parts) == (page["shared"], page["parts"])
 
 
@@ -397,10 +389,9 @@ def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "phase"),
-    [({"method": "ccvr"}, "ccvr"), ({"method": "fedavg", "calibration": "ffc"}, "calibrate")],
+    "settings", [{"method": "ccvr"}, {"method": "fedavg", "calibration": "ffc"}]
 )
-def test_sums_by_class_need_shared_statistics_or_a_secure_sum(settings, phase, tmp_path):
+def test_sums_by_class_need_shared_statistics_or_a_secure_sum(settings, tmp_path):
     """The server says so before the rounds, and a node whatever the server asks. The column of ones
     for a bias sums to the sizes of classes."""
     nodes = own_images(tmp_path / "nodes")
@@ -410,8 +401,9 @@ def test_sums_by_class_need_shared_statistics_or_a_secure_sum(settings, phase, t
     keys = {name.replace("_", "-"): value for name, value in settings.items()}
     config = parse(keys | {"dataset": "own"})
     client = get_client(config, "run", Node.read(nodes[0]))
+    calibration = config.calibrator
     with pytest.raises(ConfigError, match="sizes of classes, which do not leave this node"):
-        class_sums(client, phase)
+        class_sums(client, calibration)
     made = run(tmp_path, nodes=nodes, secure_sum=True, **settings)
     assert "calibrated/head.weight" in made.model
 
