@@ -439,7 +439,7 @@ def test_a_wrong_data_set_is_refused_in_few_words(method, dataset):
     """What is wrong, where, and what is allowed; the lists of all stand elsewhere."""
     with pytest.raises(ConfigError) as caught:
         parse({"method": method, "dataset": dataset})
-    text, _, _ = str(caught.value).partition(" lacks the extensions")
+    text, _, _ = str(caught.value).partition(" (This copy of curvfed lacks")
     assert f'dataset = "{dataset}"' in text
     assert plugins.lister("datasets") in text
     assert len(text.split()) <= 60 or not plugins.lister("datasets")
