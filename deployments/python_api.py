@@ -21,13 +21,13 @@ from curvfed.deployments.arguments import (
     read_keywords,
 )
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
+from curvfed.deployments.inputs import run_folder
 from curvfed.deployments.preflight import assign_data, check_machine, look_at_clients, preflight
 from curvfed.deployments.simulation import run_simulation
 from curvfed.deployments.stored_run import Run, turn
 from curvfed.server_app.directory.run_directory import named
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
-from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.strategies.methods import foreign_methods, listed
 from curvfed.strategies.run_log import log, log_to_stdout, logged_from
@@ -294,8 +294,8 @@ def load(path: str | os.PathLike[str]) -> Run:
 
     Raises
     ------
-    FileNotFoundError
-        If the run does not exist.
+    NoRunError
+        If the run does not exist; both a ValueError and a FileNotFoundError.
 
     Examples
     --------
@@ -305,10 +305,4 @@ def load(path: str | os.PathLike[str]) -> Run:
     >>> curvfed.load("mine").summary["rounds"]
     1
     """
-    places = [Path(path).expanduser(), home() / "results" / path]
-    for place in places:
-        if (place / "summary.json").is_file() or (place / "config.toml").is_file():
-            return Run(place.resolve())
-    raise FileNotFoundError(
-        f"there is no run in {' nor in '.join(dict.fromkeys(map(str, places)))}"
-    )
+    return Run(run_folder(Path(path)))

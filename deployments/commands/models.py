@@ -7,7 +7,9 @@ import typer
 
 from curvfed.deployments.application import StatePath, Uncalibrated, expanded, failing
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.inputs import PredictError, check_data, check_out, run_folder
 from curvfed.deployments.terminal import open_console
+from curvfed.strategies.errors import ConfigError
 
 
 def predict(
@@ -80,13 +82,17 @@ def predict(
 
     Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
     """
+    with failing(1, PredictError, ConfigError, OSError), failing(2, UsageError):
+        check_out(out, data)
+        path = run_folder(folder)
+        check_data(path, data)
+    # These imports take seconds, and a wrong path is reported at once.
     from curvfed.deployments import predict as trained
-    from curvfed.deployments.predict.prediction import check_out, write_prediction
+    from curvfed.deployments.predict.prediction import write_prediction
 
     options = trained.Options(show, most, known)
     with failing(1, *trained.EXPECTED, OSError), failing(2, UsageError):
-        check_out(out, data)
-        run = trained.TrainedRun.read(folder)
+        run = trained.TrainedRun.read(path)
         prediction = trained.predict(run, data, client, state_path, not uncalibrated, options)
         write_prediction(prediction.table(), data, out)
     console = open_console(stderr=True)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from curvfed.client_app.data import make_task
+from curvfed.deployments.inputs import PredictError, RequestError, check_there
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import check_client, model_of
 from curvfed.deployments.predict.points_and_graphs import (
@@ -19,11 +20,10 @@ from curvfed.deployments.predict.prediction import (
     Options,
     Predicted,
     Prediction,
-    check_there,
     most_likely,
     scored_prediction,
 )
-from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import logged_from
@@ -83,7 +83,7 @@ def predict(
         If a file is missing, or data, model and personal state do not fit together.
     """
     if isinstance(data, str):
-        check_there(run, data)
+        check_there(run.config.dataset, data)
     show = TASKS[run.facts.task].part("predict")
     if show is not None:
         shown: Predicted = show(run, data, client, state_path, options, calibrated)

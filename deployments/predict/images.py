@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import load_data
+from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.prediction import (
     Examples,
     is_own,
     own_name,
 )
-from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError

@@ -13,6 +13,7 @@ from torch import nn
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
+from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.model import classifier_of
 from curvfed.deployments.predict.prediction import (
     Examples,
@@ -21,7 +22,7 @@ from curvfed.deployments.predict.prediction import (
     own_name,
     scored_prediction,
 )
-from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.config.run_config import open_dataset
@@ -189,7 +190,18 @@ def _read(path: Path, spec: PointSpec) -> Examples:
     if raw.test is not None and has_label.any():
         return _examples(raw.points, labels, raw.test & has_label, "the test points", raw.names)
     scored_words = "all points" if has_label.all() else "the points of known class"
-    return _examples(raw.points, labels, has_label, scored_words, raw.names)
+    examples = _examples(raw.points, labels, has_label, scored_words, raw.names)
+    if not has_label.any():
+        examples.notes["classes"] = _no_classes(path, spec)
+    return examples
+
+
+def _no_classes(path: Path, spec: PointSpec) -> str:
+    """The reason for a prediction without an accuracy, in words."""
+    place = f'the column "{spec.label_key}", points.label-key of the run'
+    if path.suffix.lower() == ".npz":
+        place = "the array y_train or label"
+    return f"none in {path.name}; an accuracy needs them in {place}"
 
 
 def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> Booleans:

@@ -9,25 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 from torch import Tensor
 
-from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.predict.trained_run import RequestError, TrainedRun
-from curvfed.deployments.resources import check_output
+from curvfed.deployments.inputs import COPIES, is_same_name
+from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.deployments.terminal import print_data
 from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
 from curvfed.tasks import plugins
-from curvfed.tasks.formats import FORMATS
-from curvfed.tasks.registry import OWN, is_named, is_own_data
+from curvfed.tasks.registry import OWN, is_named
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
-
-COPIES = {ending: form.writer for form in FORMATS if form.writer for ending in form.endings}
-"""The place of the function that writes a copy of the data with predictions, by the end of their
-name."""
-
-SUFFIXES = (".csv", ".tsv", ".json", *COPIES)
 
 
 class Options(NamedTuple):
@@ -176,51 +168,17 @@ def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
     """Whether `data` is the run's data set: its name in any case, or the file or folder of its path
     or of these places."""
     dataset = run.config.dataset
-    if is_named(dataset):  # a folder here may have the name of a data set
-        is_same_text = data.lower() == dataset.lower()
-    else:
-        is_same_text = data == dataset
+    if not is_named(dataset):  # a folder here may have the name of a data set
         own_path = Path(dataset).expanduser()
         places = (own_path, run.config.data_path / own_path, *places)
     path = Path(data).expanduser()
-    return is_same_text or (
+    return is_same_name(dataset, data) or (
         path.exists() and any(place.exists() and os.path.samefile(path, place) for place in places)
     )
 
 
-def check_there(run: TrainedRun, data: str) -> None:
-    """Refuse the path of a file or folder that does not exist.
-
-    Raises
-    ------
-    RequestError
-    """
-    is_absent = is_own_data(data) and not Path(data).expanduser().exists()
-    if is_absent and not is_own(run, data):
-        raise RequestError(f'DATA is "{data}"; there is no such file or folder', key="data")
-
-
-def check_out(out: Path | None, data: str) -> None:
-    """Refuse a file that cannot be written, before the computation.
-
-    Raises
-    ------
-    UsageError
-    """
-    if out is None:
-        return
-    check_output(out, SUFFIXES, Path(data).expanduser())
-    suffix = out.suffix.lower()
-    if suffix in COPIES and Path(data).suffix.lower() != suffix:
-        raise UsageError(
-            f'out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed are'
-            " .csv, .tsv and .json",
-            key="out",
-        )
-
-
 def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
-    """Write the table of a prediction to a file of `SUFFIXES`, or as CSV to the standard output.
+    """Write the table of a prediction to a file, or as CSV to the standard output.
 
     In a format of `COPIES` it is a copy of the data with the predictions.
 

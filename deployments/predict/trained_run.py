@@ -13,18 +13,16 @@ from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import has_secret, keyed
 from curvfed.client_app.node.own_split import recorded_splits
 from curvfed.client_app.node.policy import Policy
-from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.inputs import PredictError, run_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import initial_aggregation, is_fixed, personal_patterns
 from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.messages import Description, Facts, lists_to_tuples, stored_facts
 from curvfed.strategies.wire.store import read
-from curvfed.tasks.errors import KeyedError
 from curvfed.tasks.record_split import RecordSplit
 
 OwnData = TypeVar("OwnData", "ClientGraph", "ClientImages", "ClientPoints")
@@ -33,16 +31,6 @@ if TYPE_CHECKING:
     from curvfed.tasks.graphs.data.client_graph import ClientGraph
     from curvfed.tasks.images.client_images import ClientImages
     from curvfed.tasks.points import ClientPoints
-
-
-class PredictError(KeyedError, ValueError):
-    """A prediction that cannot be made; the text names the missing or unfit input."""
-
-    area = "predict"
-
-
-class RequestError(PredictError, UsageError):
-    """An argument that does not fit the run; a command ends with the status of wrong usage."""
 
 
 class TrainedData(NamedTuple):
@@ -250,23 +238,14 @@ class TrainedRun:
 
         Raises
         ------
+        NoRunError
+            If it is neither.
         PredictError
             If a file is missing, or is not the file of a finished run.
         ConfigError
             If its configuration is of another version.
         """
-        path = path.expanduser()
-        places = [path.resolve(), (home() / "results" / path).resolve()]
-        runs = [place for place in places if (place / "config.toml").exists()]
-        if not runs:
-            further_places = "".join(
-                f" nor in {place}" for place in places[1:] if place != places[0]
-            )
-            raise RequestError(
-                f"{places[0]} is not the directory of a run: no config.toml in it{further_places}",
-                key="not-a-run",
-            )
-        path = runs[0]
+        path = run_folder(path)
         try:
             config = parse(read_settings(path / "config.toml", written_by_run=True))
             stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))

@@ -9,9 +9,9 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.description import describe
 from curvfed.client_app.node import Node, absolute
 from curvfed.client_app.personal import collect_state, restore_state
-from curvfed.deployments.predict import PredictError, TrainedRun
-from curvfed.deployments.predict.prediction import check_there, is_own
-from curvfed.deployments.predict.trained_run import RequestError
+from curvfed.deployments.inputs import PredictError, RequestError, check_there
+from curvfed.deployments.predict import TrainedRun
+from curvfed.deployments.predict.prediction import is_own
 from curvfed.server_app.directory.run_directory import RunDirectory, check_model_code
 from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.training import (
@@ -67,7 +67,7 @@ def adapt(
             f"out is {out}, which has a run already; allowed is a new folder", key="out"
         )
     number = max(run.clients) + 1 if client is None else client
-    check_there(run, data)
+    check_there(run.config.dataset, data)
     is_part = is_own(run, data)
     num_partitions = next(iter(run.clients.values())).num_partitions
     _check_number(run, number, num_partitions if is_part else None, data)

@@ -81,7 +81,8 @@ class Reference:
         DataError
             If it is not such a run.
         """
-        from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+        from curvfed.deployments.inputs import PredictError
+        from curvfed.deployments.predict.trained_run import TrainedRun
 
         try:
             run = TrainedRun.read(folder)

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import make_task
+from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict import READERS
 from curvfed.deployments.predict.model import model_of
-from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.deployments.resources import check_output
 from curvfed.extensions.exports.commands.classifier_program import ClassifierProgram
 from curvfed.extensions.exports.commands.programs import Program, program_class

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import load_data
+from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import Options, is_own
-from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.extensions.links.dataset import LinkDataset
 from curvfed.extensions.links.names import INVERSE, split_names
 from curvfed.extensions.links.ranking import KnownLinks

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from app_runs import QUICK, run
 
+from curvfed.deployments.inputs import RequestError
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.deployments.predict.trained_run import RequestError
 from curvfed.extensions.lorentz_images.lorentz_head import LorentzHead
 from curvfed.geometry import lorentz
 from curvfed.strategies.base.training import make_optimizer

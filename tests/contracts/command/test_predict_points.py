@@ -172,6 +172,7 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     assert rows == want
     assert told["points"] == "12"
     assert not any(name.startswith("accuracy") for name in told)
+    assert ("y_train" if kind.endswith("npz") else "points.label-key") in told["classes"]
 
 
 # What is refused

@@ -48,11 +48,20 @@ SLIPS = [
     (["run", "--seed", "4"], "Did you mean seed=4?"),
     (["train"], "The commands are simulate, run, check,"),
     (["check", "dataset=digist"], 'did you mean "digits"?'),
+    (["predict", "runs/mine", "trees"], "the newest runs in "),
+    (["predict", "runs/made", "new.pt"], 'DATA is "new.pt"; there is no such file or folder'),
+    (
+        ["predict", "runs/made", "trees", "--out", "classes.xml"],
+        'out is "classes.xml", allowed are',
+    ),
 ]
 
 
 def test_slips_are_told_without_torch(tmp_path):
     (tmp_path / "pictures").mkdir()
+    made = tmp_path / "runs" / "made"
+    made.mkdir(parents=True)
+    (made / "config.toml").write_text('dataset = "trees"\n')
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps([words for words, _ in SLIPS])],
         cwd=tmp_path,
@@ -64,7 +73,7 @@ def test_slips_are_told_without_torch(tmp_path):
         status, told, imported = json.loads(line)
         assert text in told, words
         assert (status, imported) == (2, []), words
-    assert [path.name for path in tmp_path.iterdir()] == ["pictures"]
+    assert {path.name for path in tmp_path.iterdir()} == {"pictures", "runs"}
 
 
 def test_the_parts_that_other_packages_build_methods_from_need_no_torch():
