@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, cast
 
 from curvfed.client_app.clients_in_memory import get_client
@@ -40,8 +41,11 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import OWN, is_named, source_of
 
-MAX_CLIENTS = 10
-"""Maximum number of clients with described data."""
+MAX_CLIENTS = 100
+"""Maximum number of clients whose data `check` loads."""
+
+MAX_LINES = 10
+"""Maximum number of clients with a line of their own, unless there are more data sets."""
 
 
 def preflight(request: Request) -> Request:
@@ -64,11 +68,11 @@ def preflight(request: Request) -> Request:
 
 def look_for_notes(request: Request) -> tuple[list[str], Data | None]:
     """The notes on the data of a run, and the data of the first client, as `look_at_data`. The data
-    of up to `MAX_CLIENTS` clients are loaded only if those of the first have possible faults, which
+    of up to `MAX_LINES` clients are loaded only if those of the first have possible faults, which
     others may share."""
     lines, data = look_at_data(request)
     if data is not None and _faults(data):
-        lines, data = look_at_data(request, MAX_CLIENTS)
+        lines, data = look_at_data(request, MAX_LINES)
     return [line for line in lines if line.startswith(NOTE)], data
 
 
@@ -97,7 +101,7 @@ def look_at_data(
     ----------
     request : Request
     clients : int
-        For a single data set, the number of clients to describe.
+        The number of clients to load, at least one for each data set.
     downloads : bool
         Whether missing public data are downloaded or left out.
 
@@ -127,13 +131,16 @@ def look_at_data(
                 " folder here"
             )
         number = request.num_supernodes
-        is_single = len(places) == 1 and config.dataset != OWN
-        num_loaded = min(clients, number) if is_single else 1
+        num_loaded = 1 if config.dataset == OWN else min(max(clients, len(places)), number)
+        num_lines = max(MAX_LINES, len(places))
         held: dict[int, Data] = {}
-        for client, place in enumerate(places * num_loaded):
-            if place.exists or downloads:
+        for client in range(num_loaded):
+            # Client p has data of set p modulo their number.
+            if places[client % len(places)].exists or downloads:
                 data = load_data(config, Node(partition=client, num_partitions=number))
-                lines.append(f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}")
+                if client < num_lines:
+                    text = f"{describe_parts(data)}{_trivial(data)}"
+                    lines.append(f"client {client} of {number}: {text}")
                 held[client] = data
                 if first is None:
                     first = data
@@ -144,12 +151,14 @@ def look_at_data(
                     lines += notes_on_method(request, data)
         kinds = [one.text_of(first.task) if first else one.text for one in decisions]
         lines[below_places:below_places] = kinds
+        if len(held) > num_lines:
+            lines.append(f"… {number - num_lines} more")
+        if len(held) > 1:
+            lines.append(_spread([*held.values()]))
         lines += _notes_on_data(held)
         has_scores = config.row.has_network and not config.guard.is_private
         if clients > 1 and len(held) == number and has_scores:
             lines += _scored([*held.values()])
-        if 1 < num_loaded < number and first:
-            lines.append(f"… {number - num_loaded} more")
     if first:
         try:
             check_task(first.task, config)
@@ -179,6 +188,18 @@ def _scored(held: Sequence[Data]) -> list[str]:
     if 0 < number < FEW_TESTS:
         lines.append(f"{NOTE}{few_examples('personal score', number)}")
     return lines
+
+
+def _spread(held: Sequence[Data]) -> str:
+    """The smallest, median and largest numbers of examples and classes of a client, in words."""
+    counts = {"training examples": [int(data.train.sum()) for data in held]}
+    if KINDS[held[0].task].has_classes:
+        counts["classes"] = [num_classes(data) for data in held]
+    texts = [
+        f"{name} {min(numbers)}, {median(numbers):g}, {max(numbers)}"
+        for name, numbers in counts.items()
+    ]
+    return f"min, median, max of {len(held)} clients: {'; '.join(texts)}"
 
 
 def _trivial(data: Data) -> str:

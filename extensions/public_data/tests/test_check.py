@@ -32,7 +32,7 @@ def no_network(monkeypatch):
 
 def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
     raw = cora_dir / "planetoid" / "Cora" / "raw"
-    place, *clients, scored = said(
+    place, *clients, spread, note, scored = said(
         capsys, "dataset=Cora", f"data-dir={cora_dir}", "num-supernodes=3"
     )
     assert re.fullmatch(r"personal scores: of \d+ test examples", scored)
@@ -41,8 +41,7 @@ def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
         r"a graph of \d+ nodes and \d+ edges, \d+ features, (?:[12] of )?3 classes; \d+ training, \d+"
         r" validation, \d+ test; accuracy of the majority class [\d.]+%"
     )
-    (note,) = [line for line in clients if line.startswith("note: ")]
-    clients.remove(note)
+    assert spread.startswith("min, median, max of 3 clients: ")
     (single,) = [line for line in clients if " 1 of 3 classes; " in line]
     assert note.startswith(f"note: {single.partition(' of ')[0]}: all examples are of one class")
     for number, client in enumerate(clients):

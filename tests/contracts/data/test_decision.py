@@ -87,6 +87,22 @@ def test_the_classes_of_a_client_are_counted_and_a_single_one_is_noted(own_home,
         assert number == len(set(data.labels.tolist()))
 
 
+def test_the_spread_over_clients_counts_those_without_a_line(own_home, capsys):
+    words = ["method=fedavg", "dataset=digits", "alpha=0.1", "num-supernodes=12"]
+    assert main(["check", *words]) == 0
+    text = capsys.readouterr().out
+    assert "\nclient 9 of 12: " in text
+    assert "\n… 2 more\n" in text
+    assert "\nclient 10 of 12: " not in text
+    config = read_request(words).config
+    clients = [load_data(config, Node(partition=p, num_partitions=12)) for p in range(12)]
+    sizes = np.quantile([int(data.train.sum()) for data in clients], [0, 0.5, 1])
+    classes = np.quantile([len(set(data.labels.tolist())) for data in clients], [0, 0.5, 1])
+    spread = re.search(r"12 clients: training examples (.*); classes (.*)", text)
+    for numbers, values in zip(spread.groups(), (sizes, classes), strict=True):
+        assert [float(number) for number in numbers.split(", ")] == values.tolist()
+
+
 def test_points_whose_test_part_the_server_has_promise_no_personal_scores(own_home, capsys):
     assert main(["check", "method=fedavg", "dataset=uniform", "num-supernodes=3"]) == 0
     assert "personal scores" not in capsys.readouterr().out
