@@ -294,6 +294,8 @@ def load(path: str | os.PathLike[str]) -> Run:
 
     Raises
     ------
+    UsageError
+        If `path` is neither.
     NoRunError
         If the run does not exist; both a ValueError and a FileNotFoundError.
 
@@ -305,4 +307,9 @@ def load(path: str | os.PathLike[str]) -> Run:
     >>> curvfed.load("mine").summary["rounds"]
     1
     """
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(
+            f"path is a {type(path).__name__}; allowed is the path or the name of a run",
+            key="not-a-run",
+        )
     return Run(run_folder(Path(path)))

@@ -22,7 +22,7 @@ from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import read_settings
 from curvfed.tasks import plugins
 from curvfed.tasks.draws import own_draws
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.registry import path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -265,8 +265,9 @@ class Run:
 
         Raises
         ------
-        PredictError, ConfigError, DataError, MessageError, StoreError
-            If a file is missing, or data, model and personal state do not fit together.
+        UsageError, PredictError, ConfigError, DataError, MessageError, StoreError
+            If an option is unknown, a file is missing, or data, model and personal state do not fit
+            together.
             StoreError is a RuntimeError, the others are ValueErrors.
         """
         from curvfed.deployments.predict import predict
@@ -274,6 +275,11 @@ class Run:
         from curvfed.tasks.in_memory import check_data
         from curvfed.tasks.kinds import KINDS
 
+        if unknown := sorted(options.keys() - set(Options._fields)):
+            raise UsageError(
+                f"{', '.join(unknown)}: no such option; allowed are {', '.join(Options._fields)}",
+                key="option",
+            )
         trained = self._trained
         examples: Any = data
         if isinstance(data, os.PathLike):
@@ -351,4 +357,7 @@ class Run:
         path = self.path / name
         if not path.exists():  # the run ended before the first phase
             return pandas.DataFrame(columns=list(TABLES[name]))
-        return pandas.read_csv(path, dtype=dict.fromkeys(TEXTS[name], "string"))
+        try:
+            return pandas.read_csv(path, dtype=dict.fromkeys(TEXTS[name], "string"))
+        except ValueError as error:  # of the parser, too
+            raise unreadable(path, error, "table of a run") from None

@@ -47,6 +47,8 @@ def image_examples(
         examples = _part_of_run(run, str(data), client)
     else:
         examples = _new_images(run, Path(str(data)).expanduser(), state_path)
+    if not len(examples.data.labels):
+        raise PredictError("the data have no images; allowed is one or more", key="no-data")
     if examples.data.shape != run.facts.shape:
         raise PredictError(
             f"{data} has images of {examples.data.shape}, the model of this run takes"

@@ -145,7 +145,7 @@ def check_client(run: TrainedRun, client: int | None) -> None:
     """
     if client is not None and client not in run.clients:
         raise RequestError(
-            f"client is {client}; the clients of this run are {run.listed}", key="client"
+            f"client is {client!r}; the clients of this run are {run.listed}", key="client"
         )
     if client is not None and not run.config.row.has_network:
         raise RequestError(

@@ -129,8 +129,8 @@ def _check_options(options: Options) -> None:
         text = f'show is "{show}"; allowed is {", ".join(SHOWN)}'
     elif known_file is not None and not isinstance(known_file, str | os.PathLike):
         text = f"known is a {type(known_file).__name__}; allowed is the path of a file of links"
-    elif count < 1:
-        text = f"most is {count}; allowed is a whole number >= 1"
+    elif not isinstance(count, int) or count < 1:
+        text = f"most is {count!r}; allowed is a whole number >= 1"
     elif known_file is not None and show != "tails":
         text = f'known is "{known_file}" and show is "{show}"; allowed is known with tails alone'
     if text:

@@ -395,6 +395,25 @@ def test_data_are_a_list_of_the_clients(data):
         curvfed.simulate("fedavg", data=data)
 
 
+def test_wrong_arguments_of_a_run_are_named():
+    images = np.arange(40 * 64, dtype=np.uint8).reshape(40, 8, 8)
+    done = curvfed.simulate(
+        "fedavg", data=[(images, np.arange(40) % 2)] * 2, num_rounds=0, quiet=True
+    )
+    (done.path / "rounds.csv").write_bytes(b"")
+    (done.path / "clients.csv").write_bytes(b"round,\xff\n")
+    for use, words in (
+        (lambda: done.predict(images[:0]), "the data have no images"),
+        (lambda: done.predict(images, client="0"), "client is '0'; the clients of this run are 0"),
+        (lambda: done.predict(images, shown="tails"), "shown: no such option; allowed are show"),
+        (lambda: curvfed.load(3), "path is a int; allowed is the path or the name of a run"),
+        (lambda: done.rounds, "rounds.csv cannot be read"),
+        (lambda: done.clients, "clients.csv cannot be read"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            use()
+
+
 def test_a_damaged_summary_is_no_run_without_an_end(tmp_path):
     (tmp_path / "summary.json").write_text('{"status": "compl')
     with pytest.raises(ValueError, match=r"summary\.json is damaged"):
