@@ -45,9 +45,9 @@ def check(
 
     For each key that the method uses it shows the value and its origin: set by you,
     default, or auto, chosen by the task or the method. Then it shows the place of the
-    data and the data of a client; loading can take minutes the first time. For a
-    secure sum it shows its groups, for hull the size of a client's message, and on GPUs
-    the workers of each.
+    data, the data of ten clients and the spread over up to 100; loading can take
+    minutes the first time. For a secure sum it shows its groups, for hull the size of a
+    client's message, and on GPUs the workers of each.
     Exit status: 0 it can run, 2 it cannot.
     """
     console = open_console()
