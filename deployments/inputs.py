@@ -17,7 +17,6 @@ RUN_FILES = ("config.toml", "summary.json")
 MOST_LISTED = 5
 """Largest number of runs that an error lists."""
 
-
 COPIES = {ending: form.writer for form in FORMATS if form.writer for ending in form.endings}
 """The place of the function that writes a copy of the data with predictions, by the end of their
 name."""
@@ -70,11 +69,9 @@ def _newest_runs(results: Path) -> str:
     runs = [folder for folder in results.glob("*") if _is_run(folder)]
     runs.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
     names = [folder.name for folder in runs[:MOST_LISTED]]
-    return (
-        f"the newest runs in {results} are {', '.join(names)}"
-        if names
-        else f"{results} holds no run"
-    )
+    if not names:
+        return f"{results} holds no run"
+    return f"the newest runs in {results} are {', '.join(names)}"
 
 
 def is_same_name(dataset: str, data: str) -> bool:

@@ -1,7 +1,6 @@
 """A finished run, read back from its directory."""
 
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
@@ -260,7 +259,6 @@ class TrainedRun:
         except OSError as error:
             raise PredictError(f"{path} cannot be read: {error}", key="unreadable") from None
         except (
-            tomllib.TOMLDecodeError,
             UnicodeDecodeError,
             KeyError,
             TypeError,

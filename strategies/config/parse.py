@@ -281,11 +281,11 @@ def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
 
     Raises
     ------
-    OSError, ValueError
-        If it is not there, or is not TOML.
+    OSError
+        If it is not there.
     ConfigError
-        If it has another format, or has changed since a run wrote it, or the folder of the run
-        holds a pipe.
+        If it is not TOML, has another format, or has changed since a run wrote it, or the folder of
+        the run holds a pipe.
     """
     if written_by_run:
         for file in path.parent.rglob("*"):
@@ -299,7 +299,7 @@ def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
         text = toml_text(data)
         check_format(text)
         settings = dotted(tomllib.loads(text))
-    except (ConfigError, DamagedError, UnicodeDecodeError) as error:
+    except (ConfigError, DamagedError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", key="unreadable") from None
     return _of_today(settings) if written_by_run else settings
 

@@ -307,6 +307,7 @@ def spoil_arrays(path: Path) -> None:
             "is not the directory of a run: no clients.json",
         ),
         (lambda path: (path / "clients.json").write_bytes(b"\xff"), "can't decode byte 0xff"),
+        (lambda path: (path / "config.toml").write_text("[[["), "config.toml cannot be read"),
         (
             lambda path: write_settings(path / "config.toml", 'method = "fedavh"'),
             'did you mean "fedavg"?',
