@@ -214,7 +214,11 @@ def base_class() -> type[RunConfig]:
 def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]:
     fields: dict[str, Any] = {_field(table): (keys, keys()) for table, keys in tables}
     fields = {name: field for name, field in fields.items() if name not in RunConfig.model_fields}
-    return create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
+    if not fields:
+        return RunConfig
+    # Its fields have their descriptions, and pydantic would search for a source that is not there.
+    no_source = {"use_attribute_docstrings": False}
+    return create_model("RunConfig", __base__=RunConfig, __cls_kwargs__=no_source, **fields)
 
 
 @lru_cache(maxsize=64)
