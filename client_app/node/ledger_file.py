@@ -247,7 +247,8 @@ class LedgerFile:
         if not head.lines and not text.startswith(f'{{"format": {FORMAT},'.encode()):
             return ConfigError(
                 f"this node's ledger has another format than {FORMAT}, the one of this version of"
-                f" curvfed: {self.path}",
+                f" curvfed: {self.path}; a new state-path begins another, which does not know what"
+                " this one has recorded",
                 key="other-ledger-format",
             )
         return ConfigError(
