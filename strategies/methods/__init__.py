@@ -84,8 +84,8 @@ def imported_description(file: str) -> dict[str, Any]:
     methods = {}
     rows = rows_of(file)
     for name, row in rows.items():
-        # Extensions add tasks.
-        methods[name] = [row.summary, None if row.tasks == ALL else list(row.tasks)]
+        # Extensions add tasks: a row with the tasks of a copy without them is no row for all.
+        methods[name] = [row.summary, None if row.tasks is ALL else list(row.tasks)]
     table = kebab(file)
     has_keys = any(table in row.keys for row in rows.values())
     return {

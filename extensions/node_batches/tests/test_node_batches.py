@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tiers import examples, only
 from torch import Tensor, nn
 
+from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.extensions.node_batches.clusters import (
     CLUSTERS_PER_BATCH,
     ClusteredNodeTask,
@@ -263,3 +264,19 @@ def test_by_clusters_a_run_trains_and_goes_on_to_the_same_bits(method, own_graph
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "stopped", intercept=stop, **settings)
     assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
+
+
+# PyTorch Geometric warns where it is imported.
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("model", "method"),
+    only([("gat", "fedavg"), ("Curved", "flatland")], lambda case: case[0] == "gat"),
+)
+def test_nodes_of_theirs_are_trained_and_predicted_in_batches(model, method, tmp_path):
+    settings = {"method": method, "model": f"plugin_models:{model}", "batch_size": 30}
+    recorder = Recorder()
+    found = run(tmp_path, intercept=recorder, **settings)
+    assert min(float(reply["metrics"]["steps"]) for reply in recorder.replies("train")) > 1
+    predicted = predict(TrainedRun.read(found.path), "trees", client=1)
+    assert len(predicted.names) == found.described["clients"][1]["statistics"]["num_nodes"] > 30

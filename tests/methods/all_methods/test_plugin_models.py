@@ -6,7 +6,6 @@ import torch
 from app_runs import QUICK, Recorder, array_names, parameters_in, run
 from graph_fixtures import user_graphs
 from test_resume import interrupted
-from tiers import only
 
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.errors import ConfigError
@@ -56,19 +55,6 @@ def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
     )
     assert 0 < told <= 1
     assert last["score"]
-
-
-@pytest.mark.parametrize(
-    ("model", "method"),
-    only([("gat", "fedavg"), ("Curved", "flatland")], lambda case: case[0] == "gat"),
-)
-def test_nodes_of_theirs_are_trained_and_predicted_in_batches(model, method, tmp_path):
-    settings = {"method": method, "model": f"plugin_models:{model}", "batch_size": 30}
-    recorder = Recorder()
-    found = run(tmp_path, intercept=recorder, **settings)
-    assert min(float(reply["metrics"]["steps"]) for reply in recorder.replies("train")) > 1
-    predicted = predict(TrainedRun.read(found.path), "trees", client=1)
-    assert len(predicted.names) == found.described["clients"][1]["statistics"]["num_nodes"] > 30
 
 
 @pytest.mark.parametrize(
