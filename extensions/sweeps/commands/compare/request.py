@@ -30,7 +30,7 @@ from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import curvature_key
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, foreign_methods
 from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
 from curvfed.tasks.class_names import row_of
@@ -183,6 +183,8 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     rivals = {name: keys for of_task in RIVALS.values() for name, keys in of_task.items()}
     what = f"{METHOD} ({plugins.all_names('methods', METHODS)})"
     for name in requested:
+        if reason := foreign_methods()[1].get(name):
+            raise ConfigError(f"methods: {name!r} is left out: {reason}", key="method-left-out")
         _check_name(name, [*METHODS, *rivals], what, "methods")
     data_dir = settings.pop("data-dir", None)
     if data is None and data_dir:
