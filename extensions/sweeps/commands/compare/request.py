@@ -73,7 +73,8 @@ class Entrant:
     control : str
         The name of its control among the entrants; "" for none.
     is_rival : bool
-        Whether it is flat, so that somebody could use it in place of a curved method.
+        Whether it is flat, so that somebody could use it in place of a curved method; with
+        `against` the named one alone.
     """
 
     settings: dict[str, Any]
@@ -172,6 +173,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     num_supernodes = numbers.pop(SUPERNODES)
     method = settings.pop("method", "")
     score = str(settings.pop("score", OWN_KEYS["score"]))
+    against = str(settings.pop("against", OWN_KEYS["against"]))
     allowed_scores = (AUTO, *SCORES)
     _check_name(
         score, allowed_scores, f"score; allowed is one of {row_of(allowed_scores)}", "score"
@@ -236,6 +238,12 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
             f'methods = "{methods}": allowed are two or more, with commas between, auto or all',
             key="methods",
         )
+    if against != AUTO:
+        compared = [AUTO, *entrants]
+        _check_name(against, compared, f"rival; allowed is one of {row_of(compared)}", "against")
+        entrants = {
+            name: replace(entrant, is_rival=name == against) for name, entrant in entrants.items()
+        }
     comparison = Comparison(
         task=task,
         settings={**fixed, SUPERNODES: num_supernodes},
