@@ -371,7 +371,7 @@ def test_notes_on_the_data_come_before_the_runs_and_on_the_page(run_names, tmp_p
     words = ["compare", f"dataset={table}", "methods=links,links-inner", "num-supernodes=2"]
     words += ["learning-rate=0.1", "weight-decay=0", "budget=1", "tuning-seeds=1", "seeds=2"]
     words += ["num-rounds=1", f"results-dir={tmp_path / 'runs'}"]
-    note = "clients 0, 1: the links seem to name direct parents alone"
+    note = "clients 0, 1 (2 looked at): the links seem to name direct parents alone"
     assert main(words) == 0
     before_runs = capsys.readouterr().out.partition("report: ")[0]
     assert f"note: {note}" in before_runs
