@@ -34,8 +34,8 @@ RAY_TIME = 300.0
 NODE_TIME = 90.0
 """Seconds for a SuperNode to be accepted in place of a killed one."""
 
-STILL_CONNECTED = '"code": 2004'
-"""The part of a SuperLink's refusal of a node that it counts as connected."""
+NOT_ACTIVATED = '"code": 2004'
+"""A part of a SuperLink's refusal of a node that it counts as connected, or does not know."""
 
 PAUSE = 1.0
 """Seconds between two attempts."""
@@ -99,14 +99,14 @@ def wait_for_killed_node() -> None:
     connection = vars(import_module("flwr.client.grpc_rere_client.connection"))
     wrap_stub = connection["wrap_stub"]
     news = (
-        "The SuperLink counts this node as connected, by a process that was killed less than a"
-        " minute ago, or by one that runs with its key elsewhere. Trying again for up to"
+        "The SuperLink does not accept this node: it was killed less than a minute ago, another"
+        " process runs with its key, or the key is not registered. Trying again for up to"
         f" {NODE_TIME:.0f} s."
     )
 
     def patient_wrap_stub(stub: Any, retry_invoker: Any) -> None:
         wrap_stub(stub, retry_invoker)
-        stub.ActivateNode = _patient(stub.ActivateNode, RpcError, STILL_CONNECTED, NODE_TIME, news)
+        stub.ActivateNode = _patient(stub.ActivateNode, RpcError, NOT_ACTIVATED, NODE_TIME, news)
 
     connection["wrap_stub"] = patient_wrap_stub
 
