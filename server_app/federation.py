@@ -178,13 +178,13 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         examples = {
             partition: replies[node].num_examples for partition, node in nodes_of_run.items()
         }
-    names_of_nodes = {node.node_id: node.name for node in grid.get_nodes() if node.name}
-    names = {
-        partition: names_of_nodes[node]
+    registered = {node.node_id: node.name for node in grid.get_nodes() if node.name}
+    node_names = {
+        partition: registered[node]
         for partition, node in nodes_of_run.items()
-        if node in names_of_nodes
+        if node in registered
     }
-    federation = Federation(nodes_of_run, descriptions, facts, refused, examples, names)
+    federation = Federation(nodes_of_run, descriptions, facts, refused, examples, node_names)
     return _ask_for_start(grid, config, run, federation)
 
 
