@@ -67,12 +67,9 @@ def preflight(request: Request) -> Request:
 
 
 def look_for_notes(request: Request) -> tuple[list[str], Data | None]:
-    """The notes on the data of a run, and the data of the first client, as `look_at_data`. The data
-    of up to `MAX_LINES` clients are loaded only if those of the first have possible faults, which
-    others may share."""
-    lines, data = look_at_data(request)
-    if data is not None and _faults(data):
-        lines, data = look_at_data(request, MAX_LINES)
+    """The notes on the data of the first `MAX_LINES` clients, and the data of the first one, as
+    `look_at_data`."""
+    lines, data = look_at_data(request, MAX_LINES)
     return [line for line in lines if line.startswith(NOTE)], data
 
 
@@ -217,13 +214,15 @@ def notes_on_method(request: Request, data: Data) -> list[str]:
 
 
 def _notes_on_data(held: Mapping[int, Data]) -> list[str]:
-    """The possible faults of the clients' data, each once, with the clients that have it."""
+    """The possible faults of the clients' data, each once, with the clients that have it and the
+    number of clients that were looked at."""
     clients: dict[str, list[str]] = {}
     for client, data in held.items():
         for note in _faults(data):
             clients.setdefault(note, []).append(str(client))
     return [
-        f"{NOTE}{'client' if len(names) == 1 else 'clients'} {', '.join(names)}: {note}"
+        f"{NOTE}{'client' if len(names) == 1 else 'clients'} {', '.join(names)}"
+        f" ({len(held)} looked at): {note}"
         for note, names in clients.items()
     ]
 

@@ -248,10 +248,9 @@ class Answer:
         joined = dict(sorted({**reasons, **self.reasons}.items()))
         return replace(self, replies=replies, reasons=joined, bytes_up=bytes_up)
 
-    @property
-    def failure_summary(self) -> str:
+    def failure_summary(self, federation: Federation) -> str:
         """The first three reasons as text; "" for none."""
-        return "; ".join(reason_texts(self.reasons)[:3])
+        return "; ".join(reason_texts(self.reasons, federation)[:3])
 
     def row(self, federation: Federation) -> dict[str, Any]:
         """The row in `rounds.csv`; bytes are means over the clients with valid replies."""
@@ -269,7 +268,7 @@ class Answer:
         down = sum(self.bytes_down[partition] for partition in self.replies)
         reasons = ""
         if self.reasons:
-            reasons = one_line("; ".join(reason_texts(self.reasons)), _MAX_REASONS)
+            reasons = one_line("; ".join(reason_texts(self.reasons, federation)), _MAX_REASONS)
         return {
             "round": self.header.round,
             "phase": self.header.phase,
@@ -310,9 +309,9 @@ def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int
     return {key: first.get(key, 0) + second.get(key, 0) for key in first.keys() | second.keys()}
 
 
-def reason_texts(reasons: Mapping[int, str]) -> list[str]:
-    """The reasons as text, each with its partition."""
-    return [f"partition {partition}: {reason}" for partition, reason in reasons.items()]
+def reason_texts(reasons: Mapping[int, str], federation: Federation) -> list[str]:
+    """The reasons as text, each with its client."""
+    return [f"{federation.label(partition)}: {reason}" for partition, reason in reasons.items()]
 
 
 def parts_size(parts: Parts) -> int:

@@ -1,6 +1,7 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
 import contextlib
+import logging
 import signal
 import threading
 import traceback
@@ -12,6 +13,7 @@ from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.logger import FLOWER_LOGGER
 
 from curvfed.server_app.callbacks.choice import check_callbacks
 from curvfed.server_app.client_history import mostly_absent
@@ -44,6 +46,7 @@ NO_KEYS = (
 def main(grid: Grid, context: Context) -> None:
     """Run the configured method; the run directory is written whatever happens."""
     log_to_stdout()
+    FLOWER_LOGGER.addFilter(_without_traceback)
     try:
         config = parse(context.run_config)
     except ConfigError as error:
@@ -52,6 +55,14 @@ def main(grid: Grid, context: Context) -> None:
     if config == parse({}):
         log.warning(NO_KEYS, config.method, config.num_rounds)
     serve(config, grid)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Remove the traceback of an expected error, whose text the run has logged; with debug=true the
+    run logs the traceback, too."""
+    if record.exc_info and isinstance(record.exc_info[1], KeyedError):
+        record.exc_info = None
+    return True
 
 
 def serve(config: RunConfig, grid: Grid) -> Path:

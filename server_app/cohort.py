@@ -148,7 +148,8 @@ class Cohort(ABC):
         reasons = dict(sorted(reasons.items()))
         for client, reason in reasons.items():
             place = run.place(header)
-            log.warning("%s: dropped the reply of partition %d: %s", place, client, reason)
+            label = run.federation.label(client)
+            log.warning("%s: dropped the reply of %s: %s", place, label, reason)
         if run.fixed and template is not None:
             # Failed clients may have lost the fixed parameters; the next request sends them again.
             run.state.fixed_holders = sorted(
@@ -218,7 +219,8 @@ class Cohort(ABC):
         if number < needed:
             raise RoundError(
                 f"{self.run.place(answer.header)}: {number} good replies of {len(answer.seconds)},"
-                f" needed are {needed} (min-replies). {answer.failure_summary}",
+                f" needed are {needed} (min-replies)."
+                f" {answer.failure_summary(self.run.federation)}",
                 key="too-few-replies",
             )
 

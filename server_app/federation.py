@@ -51,6 +51,8 @@ class Federation:
     examples : dict of partition to int
         The number of training examples that each client described; empty if it stays at the client
         or in a secure sum.
+    names : dict of partition to str
+        The names by which the server registered the nodes; none in a simulation.
     """
 
     nodes: dict[int, int]
@@ -58,6 +60,12 @@ class Federation:
     facts: Facts
     refused: dict[str, str]
     examples: dict[int, int] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+
+    def label(self, partition: int, noun: str = "partition") -> str:
+        """The client in a text, with the name of its node if it is known."""
+        name = self.names.get(partition)
+        return f"{noun} {partition} ({name})" if name else f"{noun} {partition}"
 
     @cached_property
     def metric(self) -> str:
@@ -170,7 +178,13 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         examples = {
             partition: replies[node].num_examples for partition, node in nodes_of_run.items()
         }
-    federation = Federation(nodes_of_run, descriptions, facts, refused, examples)
+    registered = {node.node_id: node.name for node in grid.get_nodes() if node.name}
+    node_names = {
+        partition: registered[node]
+        for partition, node in nodes_of_run.items()
+        if node in registered
+    }
+    federation = Federation(nodes_of_run, descriptions, facts, refused, examples, node_names)
     return _ask_for_start(grid, config, run, federation)
 
 

@@ -49,8 +49,8 @@ def _absences(state: State, federation: Federation) -> str:
     """The absent clients with their numbers of rounds, the largest first."""
     ordered = sorted(state.absences.items(), key=lambda item: (-item[1]["rounds"], item[0]))
     texts = [
-        f"client {partition} in {absence['rounds']} of {state.train_requests[partition]}"
-        f" ({absence['reason']})"
+        f"{federation.label(partition, 'client')} in {absence['rounds']} of"
+        f" {state.train_requests[partition]} ({absence['reason']})"
         for partition, absence in ordered
     ]
     return f"clients were out in rounds in which they were asked to train: {some(texts)}"

@@ -104,10 +104,15 @@ def _classes(config: RunConfig, federation: Federation) -> str:
     alone = [partition for partition, names in classes.items() if len(names) == 1]
     if not alone:
         return ""
+    remedy = ""
+    if federation.shares_public_data:
+        remedy = " choose another partition, or"
+        if config.partition == "dirichlet":
+            remedy = " choose another partition or a larger alpha, or"
     return (
         f"{_clients(alone)} examples of one class alone: always answering it is right there, which"
-        " raises the mean accuracy and shows nothing; choose another partition or a larger alpha,"
-        " or look at the other clients in clients.csv"
+        f" raises the mean accuracy and shows nothing;{remedy} look at the other clients in"
+        " clients.csv"
     )
 
 

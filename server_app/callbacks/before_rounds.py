@@ -240,7 +240,7 @@ class OneSum(Callback):
             raise RoundError(
                 f"{len(measured)} of {len(parts)} clients can take part, needed are {needed}"
                 f" (min-replies, and 2 for a sum that hides anything)."
-                f" {answer.failure_summary}",
+                f" {answer.failure_summary(run.federation)}",
                 key="too-few-replies",
             )
         return sorted(measured)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.answer import Answer, Question
+from curvfed.server_app.answer import Answer, Question, personal_figures
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback
 from curvfed.server_app.callbacks.global_score import GlobalScore
@@ -14,7 +14,7 @@ from curvfed.server_app.checkpoints import Checkpoints
 from curvfed.server_app.client_history import note_answers, note_training
 from curvfed.server_app.cohort import Cohort
 from curvfed.server_app.run import ROUND_SILENCE, Run
-from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY, find, words_of
 from curvfed.strategies.base.statistics import HEAD, Statistics
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
@@ -150,13 +150,25 @@ class Confusion(Callback):
 
 
 class ProgressLine(Callback):
-    """Logs the last round, and others at most every second."""
+    """Logs the last round, with the scores of the summary, and others at most every second."""
 
     def stored(self, completed: Round) -> None:
         """Log the figures of a round."""
-        row = completed.row
-        score = {"roc_auc": "AUC", "mrr": "MRR"}.get(self.run.federation.metric, "accuracy")
-        columns = {GLOBAL_ACCURACY: "global", "score": score, "loss": "loss"}
+        run = self.run
+        row = dict(completed.row)
+        metric = run.federation.metric
+        is_last = completed.number == run.last_round
+        if is_last:  # the clients may be fine-tuned since, and others have scores of earlier rounds
+            state = run.state
+            figures = personal_figures(state.latest, run.federation.descriptions, state.cohort)
+            scores = figures["metrics"] | {"accuracy": figures[PERSONAL_ACCURACY]}
+            row["score"] = scores[metric]
+        score = {"roc_auc": "AUC", "mrr": "MRR"}.get(metric, metric)
+        columns = {
+            GLOBAL_ACCURACY: words_of(GLOBAL_ACCURACY, [metric]),
+            "score": f"personal {score}",
+            "loss": "loss",
+        }
         texts = [
             f"{words} {find(column).text(row[column])}"
             for column, words in columns.items()
@@ -165,8 +177,7 @@ class ProgressLine(Callback):
         texts.append(f"{row['seconds']:.2f} s")
         if row["dropped"]:
             texts.append(f"{row['dropped']} dropped")
-        is_last = completed.number == self.run.last_round
-        self.run.progress.say(completed.number, "  ".join(texts), 0 if is_last else ROUND_SILENCE)
+        run.progress.say(completed.number, "  ".join(texts), 0 if is_last else ROUND_SILENCE)
 
 
 class EarlyStopping(Callback):

@@ -259,7 +259,7 @@ class MaskedCohort(Cohort):
                 member: answer.reasons.get(member, "no keys") for member in of_group.missing
             }
             if missing:
-                texts = "; ".join(reason_texts(missing)[:3])
+                texts = "; ".join(reason_texts(missing, self.run.federation)[:3])
                 failed[group] = f"partitions {list(group)} have no sum: {texts}"
                 answer = answer.without(dict.fromkeys(group, texts))
             else:

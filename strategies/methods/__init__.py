@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Literal, NamedTuple, get_origin
 
 from curvfed.strategies.base.guard import guard_tables
@@ -31,6 +32,7 @@ from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.kinds import KINDS
 
 FIRST = ("flatland", "hyperfed", "spherefed", "hull")
 """The files that lists of methods begin with; the others follow by the alphabet."""
@@ -264,6 +266,25 @@ def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
                 f'its table "{table}" cannot be taken; allowed is a name of small letters, digits'
                 f" and -, and a {Table.__module__}.Table of bool, int, float, str or Literal, each"
                 " with a default"
+            )
+    return _unknown_names(row)
+
+
+def _unknown_names(row: Method) -> str:
+    """The reason to refuse a row by the tasks and the tuned keys that it names; "" if all exist."""
+    for task in (*row.tasks, *row.settings, *row.tuned):
+        if task not in KINDS:
+            return (
+                f'it names the task "{task}"; allowed are {", ".join(KINDS)}'
+                f"{plugins.absent_hint('tasks')}"
+            )
+    own = dotted({table: default_values(keys) for table, keys in row.keys.items()})
+    shared = dotted({table: default_values(keys) for table, keys in SHARED.items()})
+    for key in chain.from_iterable(row.tuned.values()):
+        if key not in {*default_values(RunKeys), *shared, *own}:
+            return (
+                f'its "tuned" names the key "{key}"; allowed are keys of every run, and its own:'
+                f" {', '.join(own) or 'none'}"
             )
     return ""
 

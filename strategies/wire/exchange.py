@@ -111,7 +111,7 @@ def exchange(
     timeout : float
         Seconds after which nodes without a reply count as failed.
     on_reply : callable, optional
-        Called with the number of replies so far and the number of requests.
+        Called with the number of nodes that have answered so far, and the number of requests.
     precision : Precision
         Of the arrays in the replies.
 
@@ -179,7 +179,8 @@ def exchange(
             except MessageError as error:
                 failures[node] = error
         if arrived and on_reply:
-            on_reply(len(requests) - len(waiting), len(requests))
+            away = sum(error.kind in AWAY for error in failures.values())
+            on_reply(len(requests) - len(waiting) - away, len(requests))
         waited = time.monotonic() - started
         if may_wake_up and waiting and is_due(waited, seconds.values()):
             log.info(

@@ -27,7 +27,7 @@ def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(hosts, tmp_
     (row,) = lost
     assert row["round"] == "2"
     assert row["reasons"] in [
-        f"partition 0: {reason}" for reason in (f"no reply within {TIMEOUT:g} s", LOST)
+        f"partition 0 ({NODES[0]}): {reason}" for reason in (f"no reply within {TIMEOUT:g} s", LOST)
     ]
     assert float(row["seconds"]) < TIMEOUT + hosts.patience(5)
     assert [row["replies"] for row in rounds] == ["3", "2", "3"]

@@ -161,7 +161,8 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim, see
         if victim == "node" and not seed % 2:
             error = victims.nodes.summary(NAME)["error"]
             assert re.search(
-                rf"partition {name[1:]}: (no reply within|the node is no longer connected)", error
+                rf"partition {name[1:]} \({name}\): (no reply within|the node is no longer connected)",
+                error,
             ), error
             if seed == 0:
                 assert_not_without(name, victims)

@@ -89,6 +89,6 @@ def test_each_choice_is_followed_and_told(
         assert warning in "; ".join(found.summary["warnings"])
         assert warning[1:] in page  # which begins sentences with a capital
         assert warning in line
-    out = f"client 0 in {absent['rounds']} of {ROUNDS}"
+    out = f"client 0 (n0) in {absent['rounds']} of {ROUNDS}"
     assert out in page
     assert out in line

@@ -119,7 +119,7 @@ def _assert_gone_and_back(hosts: Hosts, story: Story, node: str) -> None:
         assert reason == f"no reply within {story.timeout:g} s" or (given_up and reason == GONE), (
             reason
         )
-        assert f"partition {PARTITIONS[node]}: {reason}" in rounds[number]["reasons"]
+        assert f"partition {PARTITIONS[node]} ({node}): {reason}" in rounds[number]["reasons"]
     for number in (1, story.back[node], story.last):
         assert rows[number]["dropped"] == ""
         assert int(rows[number]["num_examples"]) > 0

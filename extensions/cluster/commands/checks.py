@@ -159,7 +159,7 @@ def server_checks(
         Check("disk", partial(check_folder, folder.path, "--folder")),
         Check("memory", _check_memory, "end other programs"),
         Check("ledger", partial(_check_ledger, ledger)),
-        Check("superlink", partial(_check_superlink, folder), commands=(DOCTOR, STATUS)),
+        Check("superlink", partial(check_started, folder), commands=(DOCTOR, STATUS)),
     ]
     if is_open(LOOPBACK, folder.api_port):
         checks.append(
@@ -306,7 +306,14 @@ def _check_memory() -> str:
     return f"{gib(free)} free"
 
 
-def _check_superlink(folder: ServerFolder) -> str:
+def check_started(folder: ServerFolder) -> str:
+    """Report that the SuperLink of this folder answers.
+
+    Raises
+    ------
+    ClusterError
+        If it does not; the text has the command that starts it.
+    """
     try:
         return check_server(folder)
     except SilentError:

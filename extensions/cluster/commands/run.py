@@ -53,8 +53,12 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Run a method and wait for its end."""
+    from curvfed.extensions.cluster.commands.checks import check_started  # imports Flower
+
     folder = open_folder(ctx)
-    raise typer.Exit(run_to_end(folder, configuration(all_pairs(pairs, debug)), retries))
+    config = configuration(all_pairs(pairs, debug))
+    check_started(folder)
+    raise typer.Exit(run_to_end(folder, config, retries))
 
 
 def configuration(pairs: Sequence[str]) -> dict[str, Value]:

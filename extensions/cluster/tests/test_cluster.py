@@ -573,7 +573,7 @@ def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(
 def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
     folder, fake, monkeypatch, capsys
 ):
-    monkeypatch.setattr(checks, "_check_superlink", lambda folder: "answers")
+    monkeypatch.setattr(checks, "check_started", lambda folder: "answers")
     (fake / "nodes").write_text(f"{node(31415, 'online')}, {node(27182, 'unregistered')}")
     answer(fake, "finished:completed", "finished:completed", summary={"status": "completed"})
     assert submitted(folder, fake) == 0
@@ -728,6 +728,13 @@ def test_a_wrong_configuration_is_refused_before_anything_is_sent(
 ):
     assert main(["cluster", "--folder", str(folder.path), "run", *pairs]) == 2
     assert message in capsys.readouterr().err
+    assert not (fake / "asked").exists()
+
+
+def test_a_run_without_a_superlink_is_refused_before_anything_is_sent(tmp_path, fake, capsys):
+    folder = make_cluster(tmp_path / "one", [], [], *free_ports(2), 1)
+    assert main(["cluster", "--folder", str(folder.path), "run", "method=fedavg"]) == 1
+    assert f"--folder {folder.path} superlink` starts it" in capsys.readouterr().err
     assert not (fake / "asked").exists()
 
 

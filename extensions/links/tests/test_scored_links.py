@@ -164,7 +164,9 @@ def test_a_note_of_a_run_names_all_clients_that_share_it(own_home, tmp_path, cap
     path = write_tree(tmp_path / "tree.tsv")
     preflight(read_request([*SMALL, f"dataset={path}", "num-supernodes=3"]))
     notes = [text for text in caplog.messages if "direct parents alone" in text]
-    assert [text.partition(": the links")[0] for text in notes] == ["note: clients 0, 1, 2"]
+    assert [text.partition(": the links")[0] for text in notes] == [
+        "note: clients 0, 1, 2 (3 looked at)"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ def methods(
             print_rows(("key", "default", "allowed", "what it is"), keys)
         return
     if name not in METHODS:
+        if reason := foreign_methods()[1].get(name):
+            raise typer.BadParameter(f"{name!r} is left out: {reason}")
         hint = did_you_mean(name, METHODS, "`curvfed methods`")
         raise typer.BadParameter(
             f"{name!r} is not a method{hint}{absent_hint(METHOD_FOLDERS, 'aggregations')}"

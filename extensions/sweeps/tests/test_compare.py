@@ -148,6 +148,17 @@ def test_a_method_on_the_sphere_has_a_control():
     assert entrants["fedavg-calibrated"].is_rival
 
 
+def test_a_named_rival_is_the_only_one():
+    words = ("dataset=trees", "methods=flatland,fedavg,fedper")
+    rivals = {
+        against: [
+            name for name, entrant in read(*words, *pair).entrants.items() if entrant.is_rival
+        ]
+        for against, pair in {"auto": (), "fedper": ("against=fedper",)}.items()
+    }
+    assert rivals == {"auto": ["flatland at 0", "fedavg", "fedper"], "fedper": ["fedper"]}
+
+
 def test_no_seed_is_both_chosen_by_and_compared_on():
     tuning, fresh = read("dataset=trees", "seed=7", "tuning-seeds=3", "seeds=4").seeds
     assert list(tuning) == [7, 8, 9]
@@ -173,6 +184,10 @@ REFUSED = {
     "one seed": (
         ["dataset=trees", "seeds=1"],
         "seeds is 1, but must be a whole number of at least 2",
+    ),
+    "a rival that is not compared": (
+        ["dataset=trees", "methods=fedavg,flatland", "against=fedper"],
+        "allowed is one of auto,fedavg,flatland,flatland at 0",
     ),
     "score": (["dataset=trees", "score=best"], "allowed is one of auto,personal,global"),
     "global score of graphs": (["dataset=trees", "score=global"], "allowed for images"),
@@ -356,7 +371,7 @@ def test_notes_on_the_data_come_before_the_runs_and_on_the_page(run_names, tmp_p
     words = ["compare", f"dataset={table}", "methods=links,links-inner", "num-supernodes=2"]
     words += ["learning-rate=0.1", "weight-decay=0", "budget=1", "tuning-seeds=1", "seeds=2"]
     words += ["num-rounds=1", f"results-dir={tmp_path / 'runs'}"]
-    note = "clients 0, 1: the links seem to name direct parents alone"
+    note = "clients 0, 1 (2 looked at): the links seem to name direct parents alone"
     assert main(words) == 0
     before_runs = capsys.readouterr().out.partition("report: ")[0]
     assert f"note: {note}" in before_runs
@@ -436,10 +451,22 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
     assert said[0].startswith("Is it the curvature? Not known: curved scores ")
     assert "itself at curvature 0, the mean over 6 seeds" in said[0]
     assert said[1].startswith("Should I use it? Yes: curved scores ")
-    assert "than the best rival, rival, the mean over 6 seeds; the 95% interval, " in said[1]
+    assert (
+        "than the best rival by the tuning seeds, rival, the mean over 6 seeds; the 95% interval, "
+        in said[1]
+    )
     assert said[2].startswith("How to read it: all methods ran with the same 6 seeds")
     assert said[3] == "Below the trivial line, accuracy of the majority class (55.0%): rival."
     assert len(said) == 5
+
+
+def test_a_method_is_not_its_own_rival_and_flat_methods_have_no_questions():
+    scores = {"curved": [0.8, 0.7, 0.9], "flat": [0.5, 0.4, 0.7]}
+    curved = {"at_zero": "curved at 0", "is_rival": True}
+    named, flat = rows_of(scores, curved=curved, flat={"is_rival": False})
+    assert "use" not in named.keys() | flat.keys()
+    reading, _ = results.answers([named, flat], "mine")
+    assert "questions" not in reading
 
 
 @pytest.mark.parametrize(
@@ -525,7 +552,7 @@ def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
     rows = rows_of(scores, one=level | {"at_zero": "one at 0"}, **{"one at 0": level})
     curvature, use, *_ = results.answers(rows, "data")
     assert curvature.endswith("one scores the same as itself at curvature 0 on each of 3 seeds.")
-    assert "Yes: one scores 10.0 points more than the best rival, less, on each of 3 seeds." in use
+    assert "Yes: one scores 10.0 points more than the rival less, on each of 3 seeds." in use
     assert results.points(rows[0], results.CURVATURE) == "same in every run"
     assert results.points(rows[0], results.USE) == "10.0 in every run"
     _, best = results.answers(rows_of({name: scores[name] for name in ("one", "less")}), "data")

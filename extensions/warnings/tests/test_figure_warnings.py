@@ -10,6 +10,7 @@ import torch
 from app_runs import QUICK, forged, partition_of, real_nodes, rows, run
 from graph_fixtures import user_fields
 
+from curvfed.extensions.warnings.data_warnings import data_warnings
 from curvfed.extensions.warnings.figure_warnings import FigureWarnings
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.client_history import note_training
@@ -56,6 +57,27 @@ def test_a_client_of_one_class_and_one_without_training_nodes(shares, tmp_path, 
     ]
     for sentence in found:
         assert about(logged(caplog), sentence) == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("partition", "digest", "remedies"),
+    [
+        ("dirichlet", "public", {"another partition", "larger alpha"}),
+        ("metis", "public", {"another partition"}),
+        ("metis", "", set()),
+    ],
+)
+def test_the_remedy_for_clients_of_one_class_is_one_that_their_data_have(
+    partition, digest, remedies
+):
+    described = {
+        client: Description("nodes", "", "accuracy", 2, names, "", digest)
+        for client, names in enumerate((("a",), ("a", "b")))
+    }
+    federation = Federation({0: 2, 1: 3}, described, Facts("nodes", 2, ("a", "b")), {})
+    config = parse({"method": "fedavg", "partition": partition})
+    text = data_warnings(config, federation)["classes"]
+    assert {words for words in ("another partition", "larger alpha") if words in text} == remedies
 
 
 @pytest.mark.parametrize(("factor", "number"), [(0.0, 1), (1.0, 0)])

@@ -9,9 +9,12 @@ import sys
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import grpc
 import pytest
+from flwr.client.grpc_rere_client import connection
 from flwr.server.superlink.linkstate import LinkStateFactory
 from flwr.supercore import sql_mixin
 from flwr.supercore.constant import TaskType
@@ -201,6 +204,47 @@ def test_a_ray_that_never_starts_is_given_up(slow_ray):
     with pytest.raises(RuntimeError, match="not registered"):
         services.get_node("here", "one")
     assert patient_flower.RAY_TIME <= clock.now < 2 * patient_flower.RAY_TIME
+
+
+@pytest.fixture
+def activation(monkeypatch) -> Any:
+    """The activation of a node that a server refuses with this text until a time of a clock, and
+    the clock."""
+    clock = PausedClock()
+    monkeypatch.setattr(patient_flower, "time", clock)
+    monkeypatch.setattr(connection, "wrap_stub", connection.wrap_stub)
+
+    def refused_until(seconds: float, text: str) -> Any:
+        def activate(request: str) -> str:
+            if clock.now < seconds:
+                raise grpc.RpcError(text)
+            return request
+
+        stub = SimpleNamespace(ActivateNode=activate)
+        patient_flower.wait_for_killed_node()
+        connection.wrap_stub(stub, SimpleNamespace(invoke=lambda call, *words: call(*words)))
+        return stub.ActivateNode, clock
+
+    return refused_until
+
+
+CONNECTED = '{"code": 2004, "public_message": "Failed to activate SuperNode."}'
+"""The answer of a SuperLink."""
+
+
+def test_a_node_waits_until_its_killed_predecessor_counts_as_gone(activation, capsys):
+    activate, clock = activation(SILENCE, CONNECTED)
+    assert activate("node") == "node"
+    assert SILENCE <= clock.now < patient_flower.NODE_TIME
+    assert capsys.readouterr().err.count("Trying again for up to 90 s") == 1
+
+
+@pytest.mark.parametrize(("text", "waits"), [(CONNECTED, True), ('{"code": 2003}', False)])
+def test_a_node_that_is_refused_for_good_is_given_up(text, waits, activation):
+    activate, clock = activation(10 * SILENCE, text)
+    with pytest.raises(grpc.RpcError):
+        activate("node")
+    assert (clock.now >= patient_flower.NODE_TIME) is waits
 
 
 def test_ray_collects_no_metrics_which_crash_its_workers(tmp_path):

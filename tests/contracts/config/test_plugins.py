@@ -24,6 +24,10 @@ VARIANT = Method("mine, otherwise", space="flat", keys={"my-way": Keys})
 TAKES_SEED = Method("takes a key's name", space="flat", keys={"seed": Other})
 TAKES_TABLE = Method("takes a table's name", space="flat", keys={"my-way": Other})
 ODD = Method("keys that no run config has", space="flat", keys={"odd": Odd})
+NO_TASK = Method("a task that does not exist", space="flat", tasks=("node",))
+NO_KEY = Method(
+    "a key that does not exist", space="flat", keys={"my-way": Keys}, tuned={"nodes": {"my-way.knd": ("b",)}}
+)
 NO_ROW = "text"
 """
 POINTS = {
@@ -33,6 +37,8 @@ POINTS = {
         "seedy": "brings:TAKES_SEED",
         "twin": "brings:TAKES_TABLE",
         "odd": "brings:ODD",
+        "no-task": "brings:NO_TASK",
+        "no-key": "brings:NO_KEY",
         "text": "brings:NO_ROW",
         "absent": "brings:ABSENT",
         "gone": "not_there:ROW",
@@ -69,6 +75,9 @@ LEFT_OUT = {
     "seedy": 'its keys have the table "seed"',
     "twin": 'its keys have the table "my-way"',
     "odd": 'its table "odd" cannot be taken',
+    "no-task": 'it names the task "node"; allowed are nodes, graphs, images, points',
+    "no-key": 'its "tuned" names the key "my-way.knd"; allowed are keys of every run, and its own:'
+    " my-way.pull-strength, my-way.kind",
     "text": "its entry point is 'text'",
     "absent": '"brings:ABSENT" cannot be imported here (AttributeError',
     "gone": '"not_there:ROW" cannot be imported here (ModuleNotFoundError',

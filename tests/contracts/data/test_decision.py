@@ -13,6 +13,7 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import read_request
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.preflight import look_for_notes
 from curvfed.tasks.formats import FORMATS, decide
 
 
@@ -80,7 +81,10 @@ def test_the_classes_of_a_client_are_counted_and_a_single_one_is_noted(own_home,
     assert len({*counts.values()}) > 2
     single = [client for client, number in counts.items() if number == 1]
     (note,) = [line for line in lines if "all examples are of one class" in line]
-    assert re.match(r"note: clients? ([\d, ]+): ", note)[1] == ", ".join(single)
+    told = re.match(r"note: clients? ([\d, ]+) \(6 looked at\): ", note)[1]
+    assert told == ", ".join(single)
+    assert "0" not in single
+    assert look_for_notes(read_request(words))[0] == [note]
     config = read_request(words).config
     for client, number in counts.items():
         data = load_data(config, Node(partition=int(client), num_partitions=6))
@@ -123,4 +127,4 @@ def test_one_class_and_no_edges_are_noted(own_home, tmp_path, capsys):
     notes = notes_of(
         capsys, "method=fedavg", f"dataset={tmp_path / 'graph.pt'}", "partition=random"
     )
-    assert notes == ["note: clients 0, 1: there are no edges"]
+    assert notes == ["note: clients 0, 1 (2 looked at): there are no edges"]

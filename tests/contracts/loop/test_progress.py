@@ -1,9 +1,15 @@
 """The lines about a slow phase: with the number of its round, and before the first round without."""
 
 import logging
+import re
+
+import pytest
+from app_runs import QUICK
+from app_runs import run as made
 
 from curvfed.server_app import run
 from curvfed.server_app.run import Progress
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import TRAIN, Header
 
 
@@ -35,3 +41,17 @@ def test_a_line_on_a_phase_does_not_hide_the_result_of_a_round(caplog, monkeypat
         f"round 1/3  {TRAIN}: 4 of 4 answered so far",
         "round 1/3  accuracy 50.0%",
     ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{**QUICK["images"], "fine_tune_epochs": 2}, {**QUICK["nodes"], "fraction_train": 0.3}],
+    ids=["fine-tuned", "a client trained"],
+)
+def test_the_line_of_the_last_round_has_the_scores_of_the_summary(settings, tmp_path, capsys):
+    done = made(tmp_path, method="fedavg", **settings)
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [text for text in lines if text.startswith("curvfed | round 2/2  ")]
+    printed = dict(re.findall(r"(global|personal) accuracy (\S+)%", line))
+    stored = {"global": done.summary[GLOBAL_ACCURACY], "personal": done.summary[PERSONAL_ACCURACY]}
+    assert printed == {name: f"{100 * score:.1f}" for name, score in stored.items() if score}

@@ -117,6 +117,14 @@ def test_replies_come_in_any_order():
     assert told == [(1, 3), (3, 3)]
 
 
+def test_a_node_that_has_gone_has_not_answered():
+    counts: list[tuple[int, int]] = []
+    gone = error(12, ErrorCode.NODE_UNAVAILABLE)
+    grid = Scripted([[good(11)], [gone], [error(13)]])
+    ask(grid, (11, 12, 13), on_reply=lambda *progress: counts.append(progress))
+    assert counts == [(1, 3), (1, 3), (2, 3)]
+
+
 @pytest.mark.usefixtures("clock")
 def test_every_node_gets_its_own_parts_and_its_own_come_back():
     header = Header("run", "keys", 0)

@@ -1,5 +1,7 @@
 """Data, nodes and configurations that will not do are named; the others go on."""
 
+import io
+import logging
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ import torch
 from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from equal_runs import same_arrays
 from flwr.app import Context, RecordDict
+from flwr.supercore.logger import FLOWER_LOGGER
 from graph_fixtures import user_fields, user_graphs
 
 from curvfed.client_app.app import app as client
@@ -223,6 +226,20 @@ def test_a_bad_configuration_starts_no_client_and_leaves_a_summary(settings, tex
     (folder,) = (tmp_path / "results").iterdir()
     assert folder.name == "run" if named else folder.name.startswith("refused-")
     assert failed(folder)["error"] == str(caught.value)
+
+
+def test_flower_prints_the_traceback_of_unforeseen_errors_alone(tmp_path, monkeypatch):
+    settings = {"num-rounds": -1, "results-dir": str(tmp_path)}
+    with pytest.raises(ConfigError) as refused:
+        server_main(
+            inprocess.InProcessGrid(client, {}, []), Context(1, 1, {}, RecordDict(), settings)
+        )
+    stream = io.StringIO()
+    monkeypatch.setattr(FLOWER_LOGGER, "handlers", [logging.StreamHandler(stream)])
+    for error in (refused.value, ValueError("unforeseen")):
+        FLOWER_LOGGER.error("ServerApp raised an exception", exc_info=error)
+    lines = stream.getvalue().splitlines()
+    assert lines == ["ServerApp raised an exception"] * 2 + ["ValueError: unforeseen"]
 
 
 @pytest.mark.parametrize(

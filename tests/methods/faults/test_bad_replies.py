@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from app_runs import Fault, Recorder, Run, forged, partition_of, run
 from flwr.app import Error, Message
+from flwr.proto.node_pb2 import NodeInfo
 
+from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.exchange import FederationError
@@ -112,6 +114,20 @@ def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
     assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", text, 2)
     assert (tmp_path / "run" / "checkpoint" / "server" / "00000002.safetensors").exists()
     assert run(tmp_path, resume=True, **settings).figures == whole.figures
+
+
+def test_a_dropped_client_is_called_by_the_name_of_its_node(tmp_path, monkeypatch, caplog):
+    def nodes_with_names(grid: InProcessGrid) -> list[NodeInfo]:
+        # The nodes of three clients have the ids 4, 3 and 2.
+        return [NodeInfo(node_id=node, name=f"site-{node}") for node in grid.get_node_ids()]
+
+    monkeypatch.setattr(InProcessGrid, "get_nodes", nodes_with_names)
+    found = run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0]), num_rounds=1)
+    (row,) = [row for row in found.rounds if row["phase"] == "train"]
+    assert row["reasons"].startswith("partition 1 (site-3): ")
+    assert f"dropped the reply of {row['reasons']}" in caplog.text
+    (absence,) = [text for text in found.summary["warnings"] if "clients were out" in text]
+    assert "client 1 (site-3) in 1 of 1" in absence
 
 
 def test_a_run_in_which_everybody_fails_names_the_reasons(tmp_path):

@@ -11,6 +11,7 @@ from curvfed.tasks.kinds import ADDED
 
 OWN_KEYS: dict[str, Value] = {
     "methods": "auto",
+    "against": "auto",
     "budget": 12,
     "tuning-seeds": 2,
     "seeds": 5,

@@ -43,6 +43,8 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
         scored = f"only {rows[0]['method']} has scores" if rows else "no method has scores"
         return [f"Nothing can be compared on {data}: {scored}."]
     rival = best_rival(rows)
+    is_chosen = sum(row["is_rival"] for row in rows) > 1
+    title = "the best rival by the tuning seeds," if is_chosen else "the rival"
     sentences = []
     for row in rows:
         if "curvature" in row:
@@ -51,7 +53,7 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
             )
             sentences.append(f"{IS_CURVATURE} {_relation(row, CURVATURE, reference)}")
         if "use" in row and rival is not None:
-            reference = f"the best rival, {rival['method']}"
+            reference = f"{title} {rival['method']}"
             sentences.append(f"{IS_USEFUL} {_relation(row, USE, reference)}")
     sentences.append(_reading(rows))
     below = [row for row in rows if row["trivial"] is not None and row["mean"] < row["trivial"]]
@@ -109,9 +111,11 @@ def _reading(rows: Sequence[Row]) -> str:
             f"{compared} From {MIN_PAIRS} seeds on it has an interval, which says what other seeds"
             " may show; run again with seeds=5."
         )
+    has_questions = any("curvature" in row or "use" in row for row in rows)
+    of_all = "of both questions" if has_questions else "of differences to the best"
     return (
         f"{compared} The interval says where this mean may lie over all seeds, each with clients,"
-        f" splits and first models of its own; with {LEVEL:.0%} all intervals of both questions"
+        f" splits and first models of its own; with {LEVEL:.0%} all intervals {of_all}"
         " hold. It says nothing about other data."
     )
 

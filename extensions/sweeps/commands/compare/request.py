@@ -30,7 +30,7 @@ from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import curvature_key
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, foreign_methods
 from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
 from curvfed.tasks.class_names import row_of
@@ -73,7 +73,8 @@ class Entrant:
     control : str
         The name of its control among the entrants; "" for none.
     is_rival : bool
-        Whether it is flat, so that somebody could use it in place of a curved method.
+        Whether it is flat, so that somebody could use it in place of a curved method; with
+        `against` the named one alone.
     """
 
     settings: dict[str, Any]
@@ -172,6 +173,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     num_supernodes = numbers.pop(SUPERNODES)
     method = settings.pop("method", "")
     score = str(settings.pop("score", OWN_KEYS["score"]))
+    against = str(settings.pop("against", OWN_KEYS["against"]))
     allowed_scores = (AUTO, *SCORES)
     _check_name(
         score, allowed_scores, f"score; allowed is one of {row_of(allowed_scores)}", "score"
@@ -183,6 +185,8 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     rivals = {name: keys for of_task in RIVALS.values() for name, keys in of_task.items()}
     what = f"{METHOD} ({plugins.all_names('methods', METHODS)})"
     for name in requested:
+        if reason := foreign_methods()[1].get(name):
+            raise ConfigError(f"methods: {name!r} is left out: {reason}", key="method-left-out")
         _check_name(name, [*METHODS, *rivals], what, "methods")
     data_dir = settings.pop("data-dir", None)
     if data is None and data_dir:
@@ -234,6 +238,12 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
             f'methods = "{methods}": allowed are two or more, with commas between, auto or all',
             key="methods",
         )
+    if against != AUTO:
+        compared = [AUTO, *entrants]
+        _check_name(against, compared, f"rival; allowed is one of {row_of(compared)}", "against")
+        entrants = {
+            name: replace(entrant, is_rival=name == against) for name, entrant in entrants.items()
+        }
     comparison = Comparison(
         task=task,
         settings={**fixed, SUPERNODES: num_supernodes},

@@ -165,7 +165,8 @@ def add_differences(rows: Sequence[Row]) -> None:
         reference = by_name.get(row["at_zero"] or row["control"])
         if reference is not None:
             pairs.append((row, CURVATURE, reference))
-        if (row["at_zero"] or row["control"]) and rival is not None:
+        has_question = row["at_zero"] or row["control"]
+        if has_question and rival is not None and rival is not row:
             pairs.append((row, USE, rival))
     for row, names, reference in pairs:
         _add_difference(row, names, reference, len(pairs))
