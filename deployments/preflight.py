@@ -222,7 +222,7 @@ def _notes_on_data(held: Mapping[int, Data]) -> list[str]:
             clients.setdefault(note, []).append(str(client))
     return [
         f"{NOTE}{'client' if len(names) == 1 else 'clients'} {', '.join(names)}"
-        f" ({len(held)} looked at): {note}"
+        f" (of {len(held)} checked): {note}"
         for note, names in clients.items()
     ]
 

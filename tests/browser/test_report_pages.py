@@ -16,10 +16,10 @@ from curvfed.strategies.config.parse import parse
 @pytest.mark.parametrize(("method", "task"), EVERY)
 @pytest.mark.usefixtures("own_home")
 def test_the_page_of_every_method(method, task, tab, tmp_path):
-    found = run(tmp_path, method=method, **QUICK[task])
-    assert found.summary["status"] == "completed"
+    result = run(tmp_path, method=method, **QUICK[task])
+    assert result.summary["status"] == "completed"
     # which has no rounds
-    check_page(tab, write_report(found.path), pictures=1 if method == "discriminant" else 2)
+    check_page(tab, write_report(result.path), pictures=1 if method == "discriminant" else 2)
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "x" * 1000], ids=["hostile", "one long word"])

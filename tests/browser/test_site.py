@@ -28,7 +28,7 @@ def test_nothing_is_cut_or_white(page, site, tab):
     faults = []
     for view in VIEWS:
         show(tab, view)
-        found = [*tab.evaluate(CUT, view.media == "screen")]
-        found += faults_of_colours(screenshot(tab), view, [])
-        faults += [f"{view.name}: {fault}" for fault in found]
+        result = [*tab.evaluate(CUT, view.media == "screen")]
+        result += faults_of_colours(screenshot(tab), view, [])
+        faults += [f"{view.name}: {fault}" for fault in result]
     assert not faults, "\n".join(faults)

@@ -196,12 +196,12 @@ def test_a_killed_worker_ends_the_run_with_its_cause(start, home, mark):
 
 def processes_of(mark):
     """Processes that inherited the value."""
-    found = []
+    result = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get("CURVFED_TEST") == mark:
-                found.append(process)
-    return found
+                result.append(process)
+    return result
 
 
 def test_two_machines_of_a_ray_cluster(start, home, tmp_path):

@@ -119,9 +119,9 @@ for method in ("fedavg", "fedexp"):
         app = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
         print(method, "fedexp" in app["config"])
 """
-    told = python(program, tmp_path / "home", site)
-    assert "fedavg False\n" in told
-    assert "fedexp True\n" in told
+    notes = python(program, tmp_path / "home", site)
+    assert "fedavg False\n" in notes
+    assert "fedexp True\n" in notes
     folder, _ = simulated(tmp_path / "home", site, "other", method="fedavg")
     assert "[fedexp]" not in (folder / "config.toml").read_text()
 
@@ -130,11 +130,11 @@ for method in ("fedavg", "fedexp"):
 def test_a_key_given_directly_is_the_same_run(here, site, tmp_path):
     other, _ = simulated(tmp_path / "home", site, "run", **{"fedexp.epsilon": EPSILON})
     same_run(here, other)
-    told = [
+    notes = [
         tomllib.loads((folder / "config.toml").read_text()) | {"results-dir": ""}
         for folder in (other, here)
     ]
-    assert told[0] == told[1]
+    assert notes[0] == notes[1]
 
 
 @pytest.mark.long
@@ -153,9 +153,9 @@ def by_flwr(home, site, **keys):
     """The run directory of a run by `flwr run`."""
     home.mkdir()
     pairs = keys | {"results-dir": str(home / "results"), "run-name": "run"}
-    told = " ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items())
+    notes = " ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items())
     federation = f"num-supernodes={CLIENTS} client-resources-num-cpus=1"
-    words = ("flwr", "run", str(ROOT), "--stream", "--run-config", told)
+    words = ("flwr", "run", str(ROOT), "--stream", "--run-config", notes)
     words += ("--federation-config", federation)
     assert "status: finished:completed" in python(FLWR, home, site, words=words)
     return home / "results" / "run"

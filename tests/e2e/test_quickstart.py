@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long  # the aggregations themselves are compared with F
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def notes(tmp_path_factory):
     """What both runs leave and print; at the same time, from a folder that is not the app's."""
     home = tmp_path_factory.mktemp("home")
 
@@ -62,16 +62,16 @@ def told(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "chosen"), [("consistent", "ConsistentAggregation"), ("split", "SplitAggregation")]
 )
-def test_it_learns_and_says_so(told, name, chosen):
-    found, output = told[name]
-    assert found["strategy"] == chosen
+def test_it_learns_and_says_so(notes, name, chosen):
+    result, output = notes[name]
+    assert result["strategy"] == chosen
     assert f"Starting {chosen} strategy" in output
-    assert len(found["accuracy"]) == ROUNDS
-    assert found["accuracy"][-1] > 0.8
-    assert f"accuracy after round {ROUNDS}: {found['accuracy'][-1]:.3f}" in output
+    assert len(result["accuracy"]) == ROUNDS
+    assert result["accuracy"][-1] > 0.8
+    assert f"accuracy after round {ROUNDS}: {result['accuracy'][-1]:.3f}" in output
 
 
-def test_what_is_personal_is_not_in_the_global_model(told):
-    both, shared = (set(told[name][0]["shared"]) for name in ("consistent", "split"))
+def test_what_is_personal_is_not_in_the_global_model(notes):
+    both, shared = (set(notes[name][0]["shared"]) for name in ("consistent", "split"))
     assert both - shared == HEAD
     assert shared

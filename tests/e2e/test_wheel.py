@@ -117,22 +117,22 @@ def check_front_page(description: str) -> None:
 
 def check_metadata(text: bytes) -> None:
     """What a package index reads is valid, and all that it shows is there."""
-    told = Metadata.from_email(text, validate=True)
-    assert (told.name, told.license_expression, told.license_files) == (
+    notes = Metadata.from_email(text, validate=True)
+    assert (notes.name, notes.license_expression, notes.license_files) == (
         "curvfed",
         "Apache-2.0",
         ["LICENSE"],
     )
-    assert told.description_content_type == "text/markdown"
-    check_front_page(told.description)
-    assert told.project_urls
-    assert all(address.startswith("https://") for address in told.project_urls.values())
-    assert 10 < len(told.summary) <= 200  # Flower's hub shows no more
-    assert len(told.keywords) >= 5
+    assert notes.description_content_type == "text/markdown"
+    check_front_page(notes.description)
+    assert notes.project_urls
+    assert all(address.startswith("https://") for address in notes.project_urls.values())
+    assert 10 < len(notes.summary) <= 200  # Flower's hub shows no more
+    assert len(notes.keywords) >= 5
     # not beside an expression
-    assert not [one for one in told.classifiers if one.startswith("License ::")]
+    assert not [one for one in notes.classifiers if one.startswith("License ::")]
     assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} < set(
-        told.classifiers
+        notes.classifiers
     )
 
 
@@ -163,11 +163,11 @@ def test_the_sources_make_the_same_wheel(wheel, tmp_path):
 
 def test_the_package_is_light_and_where_it_was_installed(installed, hostile):
     assert call(installed, hostile, "-c", LIGHT).strip() == "[]"
-    told = call(
+    notes = call(
         installed, hostile, "-c", "import curvfed; print(*curvfed.__path__, sep='\\n')"
     ).splitlines()
-    assert [Path(place).parent.name for place in told] == ["site-packages"]
-    assert Path(told[0]).is_relative_to(installed.parents[1])
+    assert [Path(place).parent.name for place in notes] == ["site-packages"]
+    assert Path(notes[0]).is_relative_to(installed.parents[1])
 
 
 FAMILIES = [
@@ -178,33 +178,33 @@ FAMILIES = [
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_run_of_each_family(installed, hostile, tmp_path, name):
     """In one process, which then tells where all of its modules came from."""
-    told = tmp_path / "told.json"
+    notes = tmp_path / "told.json"
     call(
         installed,
         hostile,
         "-c",
         PROBE,
-        str(told),
+        str(notes),
         *RUNS[name],
         f"results-dir={tmp_path / 'results'}",
     )
-    check_imports(told, list(installed.parents[1].glob("lib/*/site-packages/curvfed")), hostile)
+    check_imports(notes, list(installed.parents[1].glob("lib/*/site-packages/curvfed")), hostile)
     assert next(tmp_path.glob("results/*/report.html")).stat().st_size > 10_000
 
 
 @pytest.mark.long
 def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
-    told = tmp_path / "told.json"
+    notes = tmp_path / "told.json"
     words = [
         sys.executable,
         "-c",
         PROBE,
-        str(told),
+        str(notes),
         *RUNS["flatland"],
         f"results-dir={tmp_path / 'results'}",
     ]
     subprocess.run(words, cwd=hostile, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
-    check_imports(told, [ROOT / room for room in ("curvfed", *ROOMS, "deployments")], hostile)
+    check_imports(notes, [ROOT / room for room in ("curvfed", *ROOMS, "deployments")], hostile)
 
 
 def test_the_templates_of_a_report_are_there(installed, hostile):
@@ -230,5 +230,5 @@ found = curvfed.load("mine")
 print(found.path == made.path, found.summary["status"], found.report().name, len(found.clients))
 print(*found.predict("trees", client=1).columns)
 """
-    told = call(installed, hostile, "-c", code).splitlines()
-    assert told[-2:] == ["True completed report.html 2", "node class probability"]
+    notes = call(installed, hostile, "-c", code).splitlines()
+    assert notes[-2:] == ["True completed report.html 2", "node class probability"]

@@ -125,13 +125,13 @@ class Hosts(LocalCluster):
         finally:
             self.program(GUEST).stop()
 
-    def found(self, run: str) -> Run:
+    def result(self, run: str) -> Run:
         """What a run has left by now."""
         return Run(self.results / run)
 
     def trained(self, run: str) -> list[dict[str, str]]:
         """The rows of training in a run's `rounds.csv`."""
-        return [row for row in self.found(run).rounds if row["phase"] == "train"]
+        return [row for row in self.result(run).rounds if row["phase"] == "train"]
 
     def await_round(self, run: str, number: int, seconds: float = LONG) -> None:
         """Wait until a run has done this round, and so has begun the next one."""
@@ -139,7 +139,7 @@ class Hosts(LocalCluster):
 
     def clients(self, run: str, partition: int) -> dict[int, dict[str, str]]:
         """A client's rows of the training rounds in `clients.csv`, by round."""
-        rows = self.found(run).clients
+        rows = self.result(run).clients
         return {
             int(row["round"]): row
             for row in rows

@@ -22,7 +22,7 @@ def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(hosts, tmp_
     rounds = hosts.trained("changed")
     lost = [row for row in rounds if row["dropped"] != "0"]
     if not lost:
-        assert_equal(hosts.found("changed"), reference(tmp_path, ROUNDS))
+        assert_equal(hosts.result("changed"), reference(tmp_path, ROUNDS))
         return
     (row,) = lost
     assert row["round"] == "2"
@@ -40,4 +40,4 @@ def test_delay_and_loss(hosts, tmp_path):
         code, output = ended(hosts.submit(*pairs("lossy", ROUNDS)))
     assert code == 0, output
     assert impairment.lost > 0, impairment.by
-    assert_equal(hosts.found("lossy"), reference(tmp_path, ROUNDS))
+    assert_equal(hosts.result("lossy"), reference(tmp_path, ROUNDS))

@@ -42,15 +42,15 @@ esac
 
 def processes(folder: Path) -> list[psutil.Process]:
     """Those with the folder in their command line."""
-    found = []
+    result = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if (
                 str(folder) in " ".join(process.cmdline())
                 and process.status() != psutil.STATUS_ZOMBIE
             ):
-                found.append(process)
-    return found
+                result.append(process)
+    return result
 
 
 @pytest.fixture

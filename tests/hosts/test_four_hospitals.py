@@ -88,8 +88,8 @@ class Hospitals(LocalCluster):
     def lines(self, name: str, run: str, kind: str) -> list[dict]:
         """What a site's ledger has about a run."""
         (path,) = self.state(name).glob("ledger-*.jsonl")
-        found = [json.loads(line) for line in path.read_text().splitlines()]
-        return [line for line in found if (line["run"], line["kind"]) == (run, kind)]
+        outcome = [json.loads(line) for line in path.read_text().splitlines()]
+        return [line for line in outcome if (line["run"], line["kind"]) == (run, kind)]
 
 
 @pytest.fixture(scope="module")
@@ -115,31 +115,33 @@ def test_sites_sum_and_keep_it_on_record(method, sites):
     ]
     code, output = sites.run(f"method={method}", f"run-name={method}", *settings)
     assert code == 0, output
-    found = Run(sites.results / method)
-    assert found.summary["status"] == "completed"
-    assert found.summary["dataset"] == "own data of 4 nodes"
-    assert_no_single_client(found)
+    outcome = Run(sites.results / method)
+    assert outcome.summary["status"] == "completed"
+    assert outcome.summary["dataset"] == "own data of 4 nodes"
+    assert_no_single_client(outcome)
     for name in sites.node_configs:
         sums = sites.lines(name, method, "sum")
         assert [line["phase"] for line in sums] == summed
         assert all(line["cohort"] == list(range(SITES)) for line in sums)
         assert len(sites.lines(name, method, "run")) == 1
-        told = sites.call(name, "ledger", str(sites.state(name)))
+        notes = sites.call(name, "ledger", str(sites.state(name)))
         assert len(
-            re.findall(rf"  sum      {method} .* with partitions \[0, 1, 2, 3\], sum ", told)
+            re.findall(rf"  sum      {method} .* with partitions \[0, 1, 2, 3\], sum ", notes)
         ) == len(sums)
-        assert re.search(rf"  run      {method} +method = {method}$", told, re.MULTILINE)
+        assert re.search(rf"  run      {method} +method = {method}$", notes, re.MULTILINE)
 
 
-def assert_no_single_client(found: Run) -> None:
+def assert_no_single_client(outcome: Run) -> None:
     """What the run directory says of a client is who answered, how many bytes, and when."""
-    told = {name for row in found.clients for name, value in row.items() if value not in ("", "0")}
-    assert told <= {"round", "phase", "partition", "bytes_up", "bytes_down", "seconds"}
-    for figures in (found.summary, found.summary["best_validation"] or {}):
+    notes = {
+        name for row in outcome.clients for name, value in row.items() if value not in ("", "0")
+    }
+    assert notes <= {"round", "phase", "partition", "bytes_up", "bytes_down", "seconds"}
+    for figures in (outcome.summary, outcome.summary["best_validation"] or {}):
         assert figures.get("personal_accuracy_std") is None
         assert figures.get("personal_accuracy_worst_decile") is None
-    assert all(not row["personal_accuracy_std"] for row in found.rounds)
-    assert all(about["statistics"] == {} for about in found.described["clients"])
+    assert all(not row["personal_accuracy_std"] for row in outcome.rounds)
+    assert all(about["statistics"] == {} for about in outcome.described["clients"])
 
 
 def test_a_run_that_a_site_does_not_allow_names_its_line(sites):

@@ -42,7 +42,7 @@ def finish(
     """Go on to the end, which must be that of a run that nobody stopped."""
     code, output = ended(hosts.submit(*pairs(name, num_rounds, "resume=true", settings=settings)))
     assert code == 0, output
-    assert_equal(hosts.found(name), reference(folder, num_rounds, settings))
+    assert_equal(hosts.result(name), reference(folder, num_rounds, settings))
 
 
 def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts, tmp_path):

@@ -26,11 +26,11 @@ class Sum:
     timeout: float
     code: int
     output: str
-    found: Run
+    result: Run
 
     def reasons(self) -> dict[str, dict[int, str]]:
         """Who was dropped and why, by phase."""
-        rows = [row for row in self.found.clients if row["dropped"]]
+        rows = [row for row in self.result.clients if row["dropped"]]
         return {
             phase: {int(row["partition"]): row["dropped"] for row in rows if row["phase"] == phase}
             for phase in {row["phase"] for row in rows}
@@ -71,8 +71,8 @@ def a_sum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sum]:
 
 def test_the_run_completes(a_sum: Sum) -> None:
     assert a_sum.code == 0, a_sum.output
-    assert a_sum.found.summary["status"] == "completed"
-    assert a_sum.found.summary["num_clients"] == NODES
+    assert a_sum.result.summary["status"] == "completed"
+    assert a_sum.result.summary["num_clients"] == NODES
 
 
 def test_the_group_of_the_dead_is_dropped_with_the_reason(a_sum: Sum) -> None:
@@ -91,13 +91,13 @@ def test_the_group_of_the_dead_is_dropped_with_the_reason(a_sum: Sum) -> None:
 
 
 def test_the_hulls_of_the_others_are_exact(a_sum: Sum) -> None:
-    metrics = a_sum.found.summary["metrics"]
+    metrics = a_sum.result.summary["metrics"]
     assert metrics["hulls_exact"] is True
     assert metrics["clients_summed"] == NODES - GROUP
     assert metrics["groups_left_out"] == 1
 
 
 def test_no_phase_outlasts_its_timeout(a_sum: Sum) -> None:
-    for row in a_sum.found.rounds:
+    for row in a_sum.result.rounds:
         # The dead are asked, waited for, and asked again while Flower takes them for connected.
         assert float(row["seconds"]) < 2 * a_sum.timeout + PATIENCE + 15, row

@@ -80,13 +80,13 @@ class Victims:
 
     def server_app(self) -> psutil.Process:
         """The process of the run's ServerApp."""
-        found = [
+        outcome = [
             each
             for each in self.nodes.family(SERVER)
             if "flwr-serverapp" in " ".join(each.cmdline())
         ]
-        assert found, "no ServerApp runs"
-        return found[-1]
+        assert outcome, "no ServerApp runs"
+        return outcome[-1]
 
     def last_phase(self) -> str:
         """The phase that ended last."""
@@ -202,16 +202,16 @@ def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims, tmp_path):
     assert code == 0, output
     num_rounds = victims.num_rounds
     keys = {key.replace("-", "_"): value for key, value in SETTINGS.items()}
-    found = Run(victims.nodes.results / NAME)
+    outcome = Run(victims.nodes.results / NAME)
     expected = run_here(tmp_path, clients=NODES, num_rounds=num_rounds, **keys)
-    assert_equal(found, expected)
-    assert len(trained(found)) == num_rounds
+    assert_equal(outcome, expected)
+    assert len(trained(outcome)) == num_rounds
     assert_no_sum_too_many(victims)
     signed_by: Counter[int] = Counter()
     for name in victims.nodes.node_configs:
         sums = victims.sums(name)
         signed_by.update({line["round"] for line in sums if line["phase"] == "train"})
-        told = victims.nodes.call(name, "ledger", str(victims.state(name)))
-        assert told.count("  sum      ") == len(sums)
+        notes = victims.nodes.call(name, "ledger", str(victims.state(name)))
+        assert notes.count("  sum      ") == len(sums)
     assert signed_by.keys() == set(range(1, num_rounds + 1))
     assert min(signed_by.values()) == NODES, signed_by

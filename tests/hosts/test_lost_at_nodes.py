@@ -40,7 +40,7 @@ def damage(folder: Path, how: str) -> int:
 
 
 @pytest.mark.parametrize("how", ["deleted", "truncated", "older"])
-def test_each_choice_is_followed_and_told(
+def test_each_choice_is_followed_and_reported(
     how: str, nodes: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = nodes.submit(
@@ -66,27 +66,27 @@ def test_each_choice_is_followed_and_told(
         nodes.go_on(SERVER)
     code, output = ended(process)
     assert code == 0, output
-    found = Run(nodes.results / how)
-    assert found.summary["status"] == "completed with absences"
-    (absent,) = found.summary["absences"]
+    outcome = Run(nodes.results / how)
+    assert outcome.summary["status"] == "completed with absences"
+    (absent,) = outcome.summary["absences"]
     assert (absent["partition"], absent["asked"], absent["rounds"]) == (0, ROUNDS, ROUNDS - lost[0])
     assert "lost-state = refuse keeps it out of the run; with previous" in absent["reason"]
-    told = [
+    notes = [
         (
             f"client 1 lost its personal parameters of round {lost[1]} and went on from those of"
             f" round {lost[1] - 1}"
         ),
         f"client 2 lost its personal parameters of round {lost[2]} and started afresh",
     ]
-    dropped = {(row["partition"], int(row["round"])) for row in found.clients if row["dropped"]}
+    dropped = {(row["partition"], int(row["round"])) for row in outcome.clients if row["dropped"]}
     assert dropped == {("0", number) for number in range(lost[0] + 1, ROUNDS + 1)}
-    page = (found.path / "report.html").read_text()
+    page = (outcome.path / "report.html").read_text()
     monkeypatch.setenv("COLUMNS", "3000")
     (line,) = [
         line for line in nodes.call(SERVER, "status").splitlines() if re.search(rf"\b{how}\b", line)
     ]
-    for warning in told:
-        assert warning in "; ".join(found.summary["warnings"])
+    for warning in notes:
+        assert warning in "; ".join(outcome.summary["warnings"])
         assert warning[1:] in page  # which begins sentences with a capital
         assert warning in line
     out = f"client 0 (n0) in {absent['rounds']} of {ROUNDS}"

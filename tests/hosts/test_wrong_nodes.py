@@ -35,9 +35,9 @@ def test_a_node_with_data_of_another_task_is_refused_by_name_and_the_others_run(
     with hosts.guest(f'partition-id=3 data-path="{points}"'):
         code, output = ended(hosts.submit(*QUICK, "min-replies=2", "run-name=other-task"))
     assert code == 0, output
-    (name,) = hosts.found("other-task").described["refused"]
+    (name,) = hosts.result("other-task").described["refused"]
     assert name == "partition-id 3"
-    assert "its data are points" in hosts.found("other-task").described["refused"][name]
+    assert "its data are points" in hosts.result("other-task").described["refused"][name]
     summary = hosts.summary("other-task")
     assert (summary["num_clients"], summary["metrics"]["nodes_refused"]) == (3, 1)
     assert "refused partition-id 3: its data are points" in output

@@ -46,7 +46,7 @@ def test_every_curve_has_work_that_can_be_repeated(name):
 
 
 def test_measured_rows_replace_those_of_a_page(tmp_path, monkeypatch, capsys):
-    found = {"row A": 1.0, "row B": 1.0}
+    result = {"row A": 1.0, "row B": 1.0}
     goals = {"row A": 2.0, "row B": 2.0}
 
     def rows(place):
@@ -54,13 +54,13 @@ def test_measured_rows_replace_those_of_a_page(tmp_path, monkeypatch, capsys):
             Row(
                 name,
                 "other",
-                lambda name=name: (lambda: found[name], 1.0),
+                lambda name=name: (lambda: result[name], 1.0),
                 goals[name],
                 1,
                 is_figure=True,
                 buys="what it buys",
             )
-            for name in found
+            for name in result
         ]
 
     monkeypatch.setitem(TOPICS, "server", rows)
@@ -71,7 +71,7 @@ def test_measured_rows_replace_those_of_a_page(tmp_path, monkeypatch, capsys):
     [[(origin, stored)]] = [part.items() for part in parts.values()]
     old = "2020-01-01: an older machine"
     write_parts(page, command.INTRODUCTION, COLUMNS, {"server": {old: stored}}, goal_lines)
-    found["row B"] = 3.0
+    result["row B"] = 3.0
     goals["row A"] = 0.5
     for _ in range(2):
         assert command.main(["--only", "row B", "--update", str(page)]) == 0

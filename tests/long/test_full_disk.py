@@ -85,6 +85,6 @@ def test_a_full_disk_at_thirty_moments(who, tmp_path):
         env=os.environ | {"HOME": str(large), "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert (told["dead"], told["left"], told["equal"]) == ([], [], 30)
-    assert told["failed"] >= 20
+    notes = json.loads(done.stdout.splitlines()[-1])
+    assert (notes["dead"], notes["left"], notes["equal"]) == ([], [], 30)
+    assert notes["failed"] >= 20

@@ -47,25 +47,25 @@ def test_half_known_cora_trains_and_predicts(tmp_path, monkeypatch, capsys, meth
         f"{method}: {summary['global_accuracy']} global, {summary['personal_accuracy_mean']} mean"
         " of clients"
     )
-    told, right, total = [], 0, 0
+    notes, right, total = [], 0, 0
     for client in range(CLIENTS):
         out = tmp_path / f"{client}.csv"
         assert main(["predict", str(folder), data, "--client", str(client), "--out", str(out)]) == 0
         rows = list(csv.DictReader(out.read_text().splitlines()))
         nodes = torch.tensor([int(row["node"]) for row in rows])
-        found = torch.tensor([int(row["class"]) for row in rows])
-        counts = found.bincount(minlength=7)
+        result = torch.tensor([int(row["class"]) for row in rows])
+        counts = result.bincount(minlength=7)
         asked = torch.isin(nodes, unknown)
-        hits = found[asked] == whole.y[nodes[asked]]
-        told.append(
+        hits = result[asked] == whole.y[nodes[asked]]
+        notes.append(
             f"client {client}: classes {counts.tolist()}, {float(hits.float().mean()):.3f} of"
             " unknown right"
         )
-        assert int(counts.max()) < 0.95 * len(found)
+        assert int(counts.max()) < 0.95 * len(result)
         right, total = right + int(hits.sum()), total + len(hits)
     with capsys.disabled():
         print(
-            "", accuracies, *told, f"{right / total:.4f} of {total} unknown nodes right", sep="\n"
+            "", accuracies, *notes, f"{right / total:.4f} of {total} unknown nodes right", sep="\n"
         )
     assert total == len(unknown)
     assert right / total > 0.55

@@ -73,8 +73,8 @@ def run(curvfed, hostile) -> Path:
         f"results-dir={hostile / 'runs'}",
         "run-name=one",
     ]
-    told = curvfed("run", *words)
-    assert " files of the app, " in told
+    notes = curvfed("run", *words)
+    assert " files of the app, " in notes
     return hostile / "runs" / "one"
 
 
@@ -134,8 +134,8 @@ def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
         "print(run(['flwr', 'run', sys.argv[1], '--stream', '--run-config', sys.argv[2], "
         "'--federation-config', 'num-supernodes=2 client-resources-num-cpus=1']))"
     )
-    told = call(bin_folder, hostile, "python", "-c", code, str(ROOT), config)
-    assert "finished:completed" in told
+    notes = call(bin_folder, hostile, "python", "-c", code, str(ROOT), config)
+    assert "finished:completed" in notes
     assert (
         json.loads((hostile / "runs" / "sent" / "summary.json").read_text())["status"]
         == "completed"

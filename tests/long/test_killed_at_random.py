@@ -170,9 +170,9 @@ def is_on(run: Path, since: float) -> bool:
 
 def marked(mark: str) -> list[psutil.Process]:
     """Processes that inherited this value and run."""
-    found = []
+    result = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get("CURVFED_TEST") == mark and is_alive(process):
-                found.append(process)
-    return found
+                result.append(process)
+    return result

@@ -50,14 +50,14 @@ class Spread(NamedTuple):
 def spreads(number: int, dtype: torch.dtype) -> dict[str, Spread]:
     """Of peers by their names, and of ours, whose name is ""."""
     one = OPERATIONS[number]
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ("", *one.peers)}
+    result: dict[str, list[tuple[float, float]]] = {name: [] for name in ("", *one.peers)}
     for curvature in CURVATURES:
         at = hard_points(one, dtype, curvature)
         _, arguments = bound(one, "", curvature, dtype, at)
         expected = exact_results(
             one.space, one.name, curvature, [argument.tolist() for argument in arguments]
         )
-        for name, errors in found.items():
+        for name, errors in result.items():
             function, given = bound(one, name, curvature, dtype, at)
             got = function(*given)
             if name and (one.space, one.name) == ("lorentz", "log0"):
@@ -65,14 +65,14 @@ def spreads(number: int, dtype: torch.dtype) -> dict[str, Spread]:
                 got = got[:, 1:]
             rows = got.reshape(len(expected), -1).tolist()
             errors += [exact.errors(row) for row, exact in zip(rows, expected, strict=True)]
-    return {name: spread(errors, torch.finfo(dtype).eps) for name, errors in found.items()}
+    return {name: spread(errors, torch.finfo(dtype).eps) for name, errors in result.items()}
 
 
-def spread(found: list[tuple[float, float]], eps: float) -> Spread:
-    finite = [pair for pair in found if math.isfinite(pair[0])]
+def spread(result: list[tuple[float, float]], eps: float) -> Spread:
+    finite = [pair for pair in result if math.isfinite(pair[0])]
     plain = [error / eps for error, _ in finite]
     conditioned = max(error / eps / (1 + condition) for error, condition in finite)
-    return Spread(conditioned, max(plain), statistics.median(plain), len(found) - len(finite))
+    return Spread(conditioned, max(plain), statistics.median(plain), len(result) - len(finite))
 
 
 def hard_points(one: Operation, dtype: torch.dtype, curvature: float) -> dict[str, torch.Tensor]:
@@ -94,10 +94,10 @@ def hard_points(one: Operation, dtype: torch.dtype, curvature: float) -> dict[st
 def test_our_errors_are_at_most_the_peers(number, dtype):
     # Below 1, less than what rounding arguments and result costs by itself, there is nothing to be
     # better in. Where a peer has no number at all its largest error is not known.
-    found = spreads(number, dtype)
-    ours = found.pop("")
+    result = spreads(number, dtype)
+    ours = result.pop("")
     assert ours.bad == 0
-    for theirs in found.values():
+    for theirs in result.values():
         assert ours.conditioned <= max(theirs.conditioned, 1.0)
         assert theirs.bad or ours.largest <= max(theirs.largest, 1.0)
         # Half of the points are easy for everybody: another curvature or another convention would
@@ -119,9 +119,9 @@ def main(page: Path) -> None:
     rows = []
     for number, one in enumerate(OPERATIONS):
         for dtype in DTYPES:
-            found = spreads(number, dtype)
+            result = spreads(number, dtype)
             for peer in one.peers:
-                pairs = zip(found[""], found[peer], strict=True)
+                pairs = zip(result[""], result[peer], strict=True)
                 cells = [f"{ours:.2g} / {theirs:.2g}" for ours, theirs in pairs]
                 rows.append([f"{one.space}.{one.name}", str(dtype)[6:], peer, *cells])
     write_page(page, rows)

@@ -54,9 +54,9 @@ LEARNERS = [
 class Waiting(TorchDispatchMode):
     """Counts the operations whose result's size or value the processor must know."""
 
-    def __init__(self, found):
+    def __init__(self, result):
         super().__init__()
-        self._found = found
+        self._found = result
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.__name__.partition(".")[0]
@@ -74,23 +74,23 @@ def waits(monkeypatch):
     """What a pass over a client's examples asks for."""
 
     def of(client) -> Counter:
-        found: Counter = Counter()
+        result: Counter = Counter()
 
         def counting(name, whole):
             def call(self, *args, **kwargs):
-                found[name] += 1
+                result[name] += 1
                 return whole(self, *args, **kwargs)
 
             return call
 
         run_epochs(client.learner, 1)  # what is made at the first one stays
-        with monkeypatch.context() as patch, Waiting(found):
+        with monkeypatch.context() as patch, Waiting(result):
             # as on a GPU; the CPU has it at hand
             patch.setattr(lorentz_ops, "_number", lambda scalar: scalar)
             for name in READS:
                 patch.setattr(Tensor, name, counting(name, getattr(Tensor, name)))
             run_epochs(client.learner, 1)
-        return found
+        return result
 
     return of
 

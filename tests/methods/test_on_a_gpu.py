@@ -77,8 +77,10 @@ class DrawsOfCpu(TorchDispatchMode):
         if device.type == "cpu" or torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **kwargs)
         args = tree_map(lambda one: one.cpu() if isinstance(one, torch.Tensor) else one, args)
-        found = func(*args, **(kwargs | ({"device": "cpu"} if "device" in kwargs else {})))
-        return tree_map(lambda one: one.to(device) if isinstance(one, torch.Tensor) else one, found)
+        result = func(*args, **(kwargs | ({"device": "cpu"} if "device" in kwargs else {})))
+        return tree_map(
+            lambda one: one.to(device) if isinstance(one, torch.Tensor) else one, result
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -201,8 +203,8 @@ def test_adam_on_convolutions_with_the_channels_last():
 
 @pytest.mark.parametrize("settings", [{"secure-sum": True}, {}], ids=["masked", "plain"])
 def test_sums_on_the_cpu_of_models_on_a_gpu(settings, own_home):
-    found = summary(IMAGES | {"method": "fedavg", "device": "cuda:0", "num-rounds": 2} | settings)
-    assert found["status"] == "completed"
+    result = summary(IMAGES | {"method": "fedavg", "device": "cuda:0", "num-rounds": 2} | settings)
+    assert result["status"] == "completed"
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "cpu"])
@@ -246,11 +248,11 @@ def test_no_step_waits_for_the_gpu(method):
         )[0]
         for size in (32, 8)
     )
-    found = []
+    result = []
     for client in (few, many):
         run_epochs(client.learner, 1)  # what is made at the first pass stays
-        found.append(waits(lambda client=client: run_epochs(client.learner, 1)))
-    assert found[0] == found[1] > 0
+        result.append(waits(lambda client=client: run_epochs(client.learner, 1)))
+    assert result[0] == result[1] > 0
 
 
 def test_a_share_of_a_gpu_for_each_client():
@@ -261,9 +263,9 @@ def test_a_share_of_a_gpu_for_each_client():
     assert [row["dropped"] for row in rows if row["phase"] == "train"] == ["0", "0"]
 
 
-def test_memory_that_runs_out_is_told():
+def test_memory_that_runs_out_is_reported():
     with pytest.raises(torch.OutOfMemoryError) as raised:
         torch.empty(2**42, device=GPU)
-    told = memory_error(raised.value, parse({"device": "cuda:0"}), NODE)
-    assert isinstance(told, TrainingError)
-    assert "device cuda:0 ran out of memory" in str(told)
+    notes = memory_error(raised.value, parse({"device": "cuda:0"}), NODE)
+    assert isinstance(notes, TrainingError)
+    assert "device cuda:0 ran out of memory" in str(notes)

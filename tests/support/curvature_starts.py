@@ -27,15 +27,15 @@ def edges_of(task: str, client: int) -> tuple[torch.Tensor, int]:
     if task == "nodes":
         tree = generated.generate_tree(seed=0, client=client)
         return torch.from_numpy(tree.edge_index), len(tree.labels)
-    found, start = [], 0
+    result, start = [], 0
     for graph in tu_graphs(SIZES[client], seed=client):
-        found += [
+        result += [
             pair
             for i, j in graph.edges
             for pair in ((start + i, start + j), (start + j, start + i))
         ]
         start += len(graph.node_labels)
-    return torch.tensor(sorted(found)).T, start
+    return torch.tensor(sorted(result)).T, start
 
 
 def forman(task: str, client: int, triangles: bool = True) -> float:
@@ -72,9 +72,9 @@ def on(task: str, sets) -> dict:
     return {} if task == "nodes" else {"dataset": ",".join(SETS), "data_dir": str(sets)}
 
 
-def curvatures(found, number: int = 1) -> np.ndarray:
+def curvatures(result, number: int = 1) -> np.ndarray:
     return np.array(
-        [float(row["curvature"]) for row in found.clients if row["round"] == str(number)]
+        [float(row["curvature"]) for row in result.clients if row["round"] == str(number)]
     )
 
 

@@ -48,7 +48,7 @@ def exact_results(
     """An operation of `geometry.poincare` or `geometry.lorentz` on rows of coordinates."""
     with mpmath.workdps(DIGITS):
         model = Ball(curvature) if space == "poincare" else Hyperboloid(curvature)
-        signs, found = random.Random(0), []
+        signs, outcome = random.Random(0), []
         for row in zip(*arguments, strict=True):
             given = [[mpf(value) for value in vector] for vector in row]
             result = getattr(model, name)(*given)
@@ -66,8 +66,8 @@ def exact_results(
                 moves.append(
                     _norm(_sum(1, getattr(model, name)(*moved), -1, result)) / size / WAKE_UP
                 )
-            found.append(Exact(result, size, float(max(moves))))
-        return found
+            outcome.append(Exact(result, size, float(max(moves))))
+        return outcome
 
 
 class Ball:

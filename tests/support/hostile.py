@@ -40,13 +40,13 @@ def hostile_folder(folder: Path) -> Path:
     return folder
 
 
-def check_imports(told: Path, ours: list[Path], hostile: Path) -> None:
+def check_imports(notes: Path, ours: list[Path], hostile: Path) -> None:
     """No file of ours has two names, or another than `curvfed.…`; none is the working folder's."""
     names: dict[str, list[str]] = defaultdict(list)
-    for name, file in json.loads(told.read_text()).items():
+    for name, file in json.loads(notes.read_text()).items():
         if file and any(Path(file).is_relative_to(folder) for folder in ours):
             names[file].append(name)
         assert not file or not Path(file).is_relative_to(hostile), f"{name} is {file}"
     assert len(names) > 50
-    assert [found for found in names.values() if len(found) > 1] == []
-    assert {found[0].partition(".")[0] for found in names.values()} == {"curvfed"}
+    assert [result for result in names.values() if len(result) > 1] == []
+    assert {result[0].partition(".")[0] for result in names.values()} == {"curvfed"}

@@ -337,10 +337,10 @@ class LocalCluster:
 
     def summary(self, run: str) -> dict[str, Any]:
         """`summary.json` of a run."""
-        found: dict[str, Any] = json.loads(
+        outcome: dict[str, Any] = json.loads(
             (self.results / run / "summary.json").read_text(encoding="utf-8")
         )
-        return found
+        return outcome
 
     def rounds_done(self, run: str) -> int:
         """The last whole round of a run, by its checkpoints."""

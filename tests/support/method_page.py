@@ -50,10 +50,10 @@ def assert_matched(names: Collection[str], patterns: Iterable[str]) -> None:
         assert matched(names, [pattern]), f"{pattern} matches none of {sorted(names)}"
 
 
-def check_parameters(method: str, found: Run, recorder: Recorder) -> None:
+def check_parameters(method: str, result: Run, recorder: Recorder) -> None:
     """A client is sent, sends and keeps what the method's line says, and no more."""
     page = documented_methods()[method]
-    kept = parameters_in(found.personal(0)).keys()
+    kept = parameters_in(result.personal(0)).keys()
     assert_matched(kept, page.keeps)
     for content in recorder.replies("train"):
         assert_matched(set(array_names(content)), page.sends)

@@ -100,16 +100,16 @@ def _edges(field: Any) -> list[str]:
     kind = value_type(field)
     if get_origin(kind) is Literal:
         return list(map(str, get_args(kind)))
-    found = {
+    result = {
         name: getattr(item, name)
         for item in field.metadata
         for name in ("ge", "le", "lt")
         if hasattr(item, name)
     }
-    most = [] if {"le", "lt"} & found.keys() else ["2147483648"]
+    most = [] if {"le", "lt"} & result.keys() else ["2147483648"]
     return {
         bool: ["true", "false"],
-        int: [*most, str(found.get("ge", 1))],
+        int: [*most, str(result.get("ge", 1))],
         float: [*most, "1e-300"],
     }.get(kind, [])
 
@@ -233,7 +233,7 @@ def tried(cases: Sequence[Case]) -> list[Case]:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return [Case(**told) for told in json.loads(done.stdout)]
+    return [Case(**notes) for notes in json.loads(done.stdout)]
 
 
 def _try(case: Case) -> None:
@@ -274,7 +274,7 @@ if __name__ == "__main__":
     from curvfed.tasks import public_data
 
     public_data.PROBE_URL = "http://127.0.0.1:9/"  # absent data are not waited for
-    asked = [Case(**told) for told in json.load(sys.stdin)]
+    asked = [Case(**notes) for notes in json.load(sys.stdin)]
     for one in asked:
         _try(one)
     json.dump([asdict(one) for one in asked], sys.stdout)

@@ -10,8 +10,8 @@ def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
     capsys.readouterr()  # what a run said
     assert main(["predict", *map(str, arguments)]) == 0
     captured = capsys.readouterr()
-    told = dict(line.split(": ", 1) for line in captured.err.splitlines())
-    return list(csv.DictReader(captured.out.splitlines())), told
+    notes = dict(line.split(": ", 1) for line in captured.err.splitlines())
+    return list(csv.DictReader(captured.out.splitlines())), notes
 
 
 def refused(capsys, *arguments, status: int = 1) -> str:

@@ -36,11 +36,11 @@ class OnGpu(Tensor):
     @staticmethod
     def __new__(cls, held: Tensor) -> "OnGpu":
         strides = {"strides": held.stride()} if held.layout == torch.strided else {}
-        found = Tensor._make_wrapper_subclass(
+        result = Tensor._make_wrapper_subclass(
             cls, held.size(), dtype=held.dtype, device=GPU, **strides
         )
-        found.held = held.detach()
-        return found
+        result.held = held.detach()
+        return result
 
     def __init__(self, held: Tensor) -> None:
         super().__init__()
@@ -108,10 +108,10 @@ def run(func, args, kwargs):
     if name == "_fused_adam_" and here:
         return _fused_adam(args, kwargs)
     with drawn_here() if here else contextlib.nullcontext():
-        found = func(*args, **kwargs)
+        result = func(*args, **kwargs)
     if not here:
-        return found
-    return tree_map(lambda leaf: _wrapped(leaf, held) if isinstance(leaf, Tensor) else leaf, found)
+        return result
+    return tree_map(lambda leaf: _wrapped(leaf, held) if isinstance(leaf, Tensor) else leaf, result)
 
 
 def _fused_adam(args, kwargs) -> None:
@@ -128,8 +128,8 @@ def _fused_adam(args, kwargs) -> None:
             tensor.copy_(values)
 
 
-def _wrapped(found: Tensor, held: dict[int, "OnGpu"]) -> "OnGpu":
-    return held[id(found)] if id(found) in held else OnGpu(found)
+def _wrapped(result: Tensor, held: dict[int, "OnGpu"]) -> "OnGpu":
+    return held[id(result)] if id(result) in held else OnGpu(result)
 
 
 @contextlib.contextmanager

@@ -34,8 +34,8 @@ class Net(nn.Module):
         self.head = nn.Linear(WIDTH, CLASSES)
 
     def features(self, x: Tensor) -> Tensor:
-        found: Tensor = self.body(x)
-        return found
+        result: Tensor = self.body(x)
+        return result
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x))
@@ -129,8 +129,8 @@ def softmax_loss(
 
 def features(arrays: Mapping[str, NDArray[Any]], x: NDArray[Any]) -> NDArray[np.float64]:
     """What its head sees."""
-    found: NDArray[np.float64] = np.tanh(x @ arrays["body.0.weight"].T)
-    return found
+    result: NDArray[np.float64] = np.tanh(x @ arrays["body.0.weight"].T)
+    return result
 
 
 def cross_entropy(logits: NDArray[Any], labels: NDArray[Any]) -> float:
@@ -143,7 +143,7 @@ def cross_entropy(logits: NDArray[Any], labels: NDArray[Any]) -> float:
 
 def gradient(loss: Callable[[Arrays], float], arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     """Of a function of named arrays, by central differences."""
-    found = {}
+    result = {}
     for name, array in arrays.items():
         slopes = np.zeros(array.shape)
         for index in np.ndindex(array.shape):
@@ -153,8 +153,8 @@ def gradient(loss: Callable[[Arrays], float], arrays: Mapping[str, NDArray[Any]]
                 moved[name][index] += sign * STEP
                 ends.append(loss(moved))
             slopes[index] = (ends[0] - ends[1]) / (2 * STEP)
-        found[name] = slopes
-    return found
+        result[name] = slopes
+    return result
 
 
 def batches(task: Examples) -> list[tuple[NDArray[Any], NDArray[Any]]]:
@@ -173,16 +173,16 @@ def descend(
     pull: Callable[[Arrays], Mapping[str, NDArray[Any]]] = lambda arrays: {},
 ) -> Arrays:
     """Gradient steps on the cross-entropy and what `pull` adds to the gradient."""
-    found = {name: np.array(array, np.float64) for name, array in arrays.items()}
+    result = {name: np.array(array, np.float64) for name, array in arrays.items()}
     for _ in range(epochs):
         for x, labels in batches(task):
-            slopes = gradient(lambda moved: softmax_loss(moved, x, labels), found)
-            added = pull(found)
-            found = {
+            slopes = gradient(lambda moved: softmax_loss(moved, x, labels), result)
+            added = pull(result)
+            result = {
                 name: array - rate * (slopes[name] + added.get(name, 0.0))
-                for name, array in found.items()
+                for name, array in result.items()
             }
-    return found
+    return result
 
 
 def assert_near(
@@ -194,6 +194,6 @@ def assert_near(
         np.testing.assert_allclose(array, other[name], rtol=0, atol=tolerance, err_msg=name)
 
 
-def copied(found: Learner) -> Arrays:
+def copied(result: Learner) -> Arrays:
     """What it would send now."""
-    return {name: np.array(array) for name, array in found.share().items()}
+    return {name: np.array(array) for name, array in result.share().items()}

@@ -128,13 +128,13 @@ print(curvfed.__file__)
         text=True,
         check=True,
     )
-    told, where = done.stdout.splitlines()
+    notes, where = done.stdout.splitlines()
     assert Path(where).is_relative_to(dirty)
     files = {path.relative_to(made).as_posix(): path for path in made.rglob("*") if path.is_file()}
     assert set(files) == {in_the_wheel(name) for name in FILES} | {"pyproject.toml"}
     assert packed(made, tmp_path / "there") == set(files)
     size = sum(path.stat().st_size for path in files.values())
-    assert re.match(rf"{len(files)} files of the app, {size:,} bytes, ", told)
+    assert re.match(rf"{len(files)} files of the app, {size:,} bytes, ", notes)
 
 
 def test_the_folder_is_gone_after_the_run():

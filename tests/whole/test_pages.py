@@ -26,15 +26,15 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 def anchors(page: Path) -> set[str]:
     """What links into a page may name: its headings, as GitHub writes them."""
     seen: Counter[str] = Counter()
-    found = set()
+    result = set()
     for heading in re.findall(
         r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE
     ):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
         slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
-        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        result.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
-    return found
+    return result
 
 
 def links(page: Path) -> list[str]:
@@ -168,7 +168,7 @@ def test_commands_are_understood(page):
                 words = words[2:]
             name, *words = words
             command = command.get_command(click.Context(command), name)
-        found = command.make_context(name, words).params
+        result = command.make_context(name, words).params
         takes_names = name in (
             "simulate",
             "run",
@@ -178,7 +178,7 @@ def test_commands_are_understood(page):
             "sweep",
             "report",
         )
-        named = (found.get("pairs") or [found["name"]]) if takes_names else []
+        named = (result.get("pairs") or [result["name"]]) if takes_names else []
         for word in named:
             known = package_files(SHIPPED if name in ("sweep", "report") else PRESETS)
             is_data = name == "curvature" and word.endswith(".tsv")

@@ -28,8 +28,8 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     arrays, _ = personal_state(joined, 3, None)
     assert arrays["parameter/k"] != 0
     about = predict(joined, "trees", client=3).notes
-    told = next(float(value) for name, value in about.items() if name.startswith("accuracy on"))
-    assert abs(told - scores["score"]) < 1e-4
+    printed = next(float(value) for name, value in about.items() if name.startswith("accuracy on"))
+    assert abs(printed - scores["score"]) < 1e-4
     again, client, same = curvfed.load(whole.path).adapt("trees", tmp_path / "python", client=3)
     assert (client, same) == (3, scores)
     assert len(again.predict("trees", client=3)) > 0

@@ -263,7 +263,7 @@ def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(cores):
 # --- Whole runs
 
 
-def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
+def test_clients_are_reported_who_the_others_are_by_no_other_method(tmp_path):
     for method, partitions in (("apple", [0, 1, 2]), ("ditto", [])):
         recorder = Recorder()
         run(tmp_path, method, intercept=recorder, **SMALL | {"method": method, "num_rounds": 1})

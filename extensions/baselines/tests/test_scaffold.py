@@ -241,7 +241,7 @@ IMAGES = {
 
 
 @pytest.mark.parametrize("weights", ["auto", "examples"])
-def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
+def test_the_mean_of_a_run_is_unweighted_unless_reported(weights, tmp_path):
     recorder = Recorder()
     result = run(
         tmp_path, method="scaffold", weights=weights, num_rounds=1, intercept=recorder, **IMAGES

@@ -68,10 +68,10 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     tested = np.arange(len(points)) % 5 == 0
     parts = {"x_train": points[~tested], "y_train": labels[~tested]}
     np.savez(path, x_test=points[tested], y_test=labels[tested], **parts)
-    found = run(
+    result = run(
         tmp_path, method="discriminant", dataset=str(path), discriminant__kind=kind, clients=4
     )
-    summary = found.summary
+    summary = result.summary
     assert summary["status"] == "completed"
     assert summary["metrics"]["sum_error"] < 1e-8
     pooled = PointDataset(PointSpec(str(path), tmp_path)).pooled()
@@ -80,7 +80,7 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         oracle = ORACLES[kind]().fit(tangents[pooled.train], pooled.train_labels)
-    classifier = Classifier.from_arrays(found.model)
+    classifier = Classifier.from_arrays(result.model)
     np.testing.assert_allclose(
         classifier.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8
     )
@@ -150,7 +150,7 @@ def test_equal_points_have_the_largest_class(kind, scale):
 
 
 @pytest.mark.parametrize("kind", ORACLES)
-def test_classes_on_parallel_lines_are_told_apart(kind):
+def test_classes_on_parallel_lines_are_reported_apart(kind):
     labels = np.arange(60) % 2
     tangents = np.stack([np.linspace(-1, 1, 60), 0.1 * labels], axis=1)
     classifier, _ = discriminant(class_moments(tangents, labels, 2), kind, -1.0)
@@ -184,6 +184,6 @@ def test_a_prediction_names_the_model(kind, form, capsys, tmp_path):
     assert "moments" in phases
     assert "hulls" not in phases
     assert "C = inf" not in "".join(capsys.readouterr())
-    told = ask(capsys, made.path, "uniform")[1]
+    notes = ask(capsys, made.path, "uniform")[1]
     words = f"{form} discriminant analysis of tangent vectors, by the clients' moments"
-    assert told["model"] == f"global, {words}"
+    assert notes["model"] == f"global, {words}"

@@ -86,7 +86,7 @@ def test_cells_of_another_kind_lie_outside(files):
     assert min(shares[1:]) > 0.9
 
 
-def test_missing_genes_are_told_and_too_few_refused(files, capsys):
+def test_missing_genes_are_reported_and_too_few_refused(files, capsys):
     cells = anndata.read_h5ad(files / "two.h5ad").raw.to_adata()
     cells[:, 20:].copy().write_h5ad(files / "some.h5ad")
     out = files / "out.h5ad"

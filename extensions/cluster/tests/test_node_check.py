@@ -76,7 +76,7 @@ def refused(text: str) -> str:
         ("points.npz", "5 points in the disc, 2 classes"),
     ],
 )
-def test_data_of_every_kind_are_loaded_and_told(name, description, node, capsys, monkeypatch):
+def test_data_of_every_kind_are_loaded_and_reported(name, description, node, capsys, monkeypatch):
     """The checks are of another user: they leave no state, and tell nothing of single examples."""
     config = checked(f'partition-id=3 data-path="{name}" state-path="kept"')
     assert config["data-path"] == str(node / name)

@@ -47,7 +47,7 @@ def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_pat
     monkeypatch.setattr("curvfed.extensions.curvature.measures.NODES", number)
     recorder = Recorder()
     settings = {"flatland__curvature_init": "fit", "flatland__curvature_map": "wide"}
-    found = run(tmp_path, intercept=recorder, **settings, **STILL, **on("nodes", sets))
+    result = run(tmp_path, intercept=recorder, **settings, **STILL, **on("nodes", sets))
     fitted = []
     for client in range(3):
         edges, num_nodes = edges_of("nodes", client)
@@ -55,7 +55,7 @@ def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_pat
         distances, _ = sampled_distances(graph, number)
         fitted.append(fit(distances, DIMENSIONS).curvature)
     low, high = -1 / math.exp(6 * math.tanh(-4 / 3)), -1 / math.exp(6 * math.tanh(4 / 3))
-    np.testing.assert_allclose(curvatures(found), np.clip(fitted, low, high), rtol=1e-5)
+    np.testing.assert_allclose(curvatures(result), np.clip(fitted, low, high), rtol=1e-5)
     # Nothing about it leaves the client.
     assert not recorder.requests("curvature")
 

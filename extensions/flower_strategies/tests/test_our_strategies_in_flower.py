@@ -110,7 +110,7 @@ def recorded(folder, method, **settings):
         else {"dataset": "trees" if task == "nodes" else "auto", "local_epochs": 2}
     )
     recorder = Recorder()
-    found = run(
+    outcome = run(
         folder,
         method=method,
         clients=CLIENTS,
@@ -118,20 +118,22 @@ def recorded(folder, method, **settings):
         intercept=recorder,
         **more | settings,
     )
-    return found, Replay(recorder)
+    return outcome, Replay(recorder)
 
 
 def test_consistent_aggregation_is_our_own_loops(tmp_path):
-    found, clients = recorded(
+    outcome, clients = recorded(
         tmp_path, "hyperfed", hyperfed__radius=0.7, hyperfed__deviations="raw"
     )
     chosen = ConsistentAggregation(radius=0.7, deviations="raw", **WHOLE)
     result = clients.start(chosen)
     clients.check()
     final = {name: array.numpy() for name, array in result.arrays.items()}
-    assert_equal(final, {name: found.model[name] for name in final})
+    assert_equal(final, {name: outcome.model[name] for name in final})
     assert len(final) > 3
-    last = [row for row in found.clients if row["round"] == str(ROUNDS) and row["phase"] == "train"]
+    last = [
+        row for row in outcome.clients if row["round"] == str(ROUNDS) and row["phase"] == "train"
+    ]
     assert chosen.aggregation.weights == {
         int(row["partition"]): float(row["weight"]) for row in last
     }
@@ -140,24 +142,24 @@ def test_consistent_aggregation_is_our_own_loops(tmp_path):
 
 
 def test_the_split_is_our_own_loops(tmp_path):
-    found, clients = recorded(tmp_path, "flatland")
+    outcome, clients = recorded(tmp_path, "flatland")
     personal = METHODS["flatland"].personal
     kept = {pattern.replace("*", "mine"): np.ones(3, np.float32) for pattern in personal}
     result = clients.start(SplitAggregation(personal=personal, **WHOLE), kept)
     clients.check()
-    assert_equal({name: array.numpy() for name, array in result.arrays.items()}, found.model)
+    assert_equal({name: array.numpy() for name, array in result.arrays.items()}, outcome.model)
 
 
 @pytest.mark.parametrize("method", only(ONE_OF_EACH, ONE_OF_EACH[::4].__contains__))
 def test_every_aggregation_is_our_own_loops(method, tmp_path):
     """What each client is sent in each round, own starts included, and the state at the end."""
-    found, clients = recorded(tmp_path, method)
+    outcome, clients = recorded(tmp_path, method)
     chosen = strategy(method, num_rounds=ROUNDS, **WHOLE)
     clients.start(chosen)
     clients.check()
     state = chosen.aggregation.state()
     assert state
-    assert_equal(state, {name: array for name, array in found.model.items() if name in state})
+    assert_equal(state, {name: array for name, array in outcome.model.items() if name in state})
 
 
 # --- Clients of an ordinary app
@@ -325,7 +327,7 @@ def test_fednova_asks_for_steps():
 
 
 @pytest.mark.parametrize("method", ["scaffold", "apple"])
-def test_clients_that_do_not_know_a_protocol_are_told_of_it(method):
+def test_clients_that_do_not_know_a_protocol_are_reported_of_it(method):
     def change(partition, arrays, metrics):
         for name in arrays.keys() - START.keys():
             del arrays[name]

@@ -163,10 +163,10 @@ def test_attributes_are_standardised_by_the_clients_training_graphs(tmp_path, tr
             train[client.graph_of_node.numpy()] if train.any() else np.ones(len(own), dtype=bool)
         )
         expected = standardized_by_hand(own.astype(np.float32).astype(np.float64), known)
-        found = client.features.to_dense()
-        assert np.allclose(found[:, :3], expected, rtol=2e-7, atol=1e-12)
-        assert (found[:, 1] == 0).all()
-        assert torch.equal(found[:, 3:], unscaled.features.to_dense()[:, 3:])
+        result = client.features.to_dense()
+        assert np.allclose(result[:, :3], expected, rtol=2e-7, atol=1e-12)
+        assert (result[:, 1] == 0).all()
+        assert torch.equal(result[:, 3:], unscaled.features.to_dense()[:, 3:])
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_attributes_are_standardised_by_the_clients_training_graphs(tmp_path, tr
     ],
 )
 def test_columns_that_are_hard_to_standardise(column, known, expected):
-    found = standardize(torch.tensor(column).unsqueeze(1), torch.tensor(known))
-    assert found.dtype == torch.float32
-    assert torch.allclose(found.squeeze(1), torch.tensor(expected), rtol=1e-6, atol=0)
+    result = standardize(torch.tensor(column).unsqueeze(1), torch.tensor(known))
+    assert result.dtype == torch.float32
+    assert torch.allclose(result.squeeze(1), torch.tensor(expected), rtol=1e-6, atol=0)
 
 
 def test_one_hot_columns_are_sparse_where_they_are_many(tmp_path):

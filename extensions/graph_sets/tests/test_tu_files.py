@@ -23,15 +23,15 @@ def dense(raw):
 
 def edges_by_hand(graphs):
     """Both directions of all edges in the numbering of the whole set."""
-    found, start = [], 0
+    result, start = [], 0
     for graph in graphs:
-        found += [
+        result += [
             pair
             for i, j in graph.edges
             for pair in ((start + i, start + j), (start + j, start + i))
         ]
         start += len(graph.node_labels)
-    return sorted(found)
+    return sorted(result)
 
 
 def check_structure(raw, graphs):

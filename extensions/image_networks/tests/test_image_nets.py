@@ -218,7 +218,7 @@ def test_features_are_those_of_the_table(name: str, norm: str, side: int, tin: i
 
 @pytest.mark.parametrize("shape", [(1, 16, 16), (1, 28, 28), (3, 40, 33), (2, 96, 70)])
 @pytest.mark.parametrize("name", NETS)
-def test_features_have_the_width_that_is_told(name: str, shape: tuple[int, int, int]) -> None:
+def test_features_have_the_width_that_is_reported(name: str, shape: tuple[int, int, int]) -> None:
     with torch.device("meta"):
         body, width = NETS[name](shape, "none")
         assert body(torch.empty(2, *shape)).shape == (2, width)

@@ -19,7 +19,7 @@ def test_every_ending(tmp_path, ending):
         tasks_of(str(path))
 
 
-def test_graphs_of_networkx_are_told_how_to_become_links(tmp_path, monkeypatch):
+def test_graphs_of_networkx_are_reported_how_to_become_links(tmp_path, monkeypatch):
     graph = networkx.DiGraph([("a", "b"), ("c", "b")])
     networkx.write_graphml(graph, tmp_path / "a.graphml")
     networkx.write_gml(graph, tmp_path / "a.gml")
@@ -36,7 +36,7 @@ def test_graphs_of_networkx_are_told_how_to_become_links(tmp_path, monkeypatch):
         assert tasks_of("./links.tsv") == ("links",)
 
 
-def test_triples_of_rdf_are_told_how_to_become_links(tmp_path):
+def test_triples_of_rdf_are_reported_how_to_become_links(tmp_path):
     (tmp_path / "a.nt").write_text("<http://x/a> <http://x/is> <http://x/b> .\n")
     with refuses("foreign-format", "RDF", "rdflib"):
         tasks_of(str(tmp_path / "a.nt"))

@@ -159,7 +159,7 @@ def test_nothing_is_summed_before_the_count(tmp_path):
         run(tmp_path, nodes=nodes, intercept=uncounted, **settings)
 
 
-def test_members_of_a_sum_are_told_the_same_numbers(tmp_path):
+def test_members_of_a_sum_are_reported_the_same_numbers(tmp_path):
     """The numbers are part of the basis: a server that tells one member others gets no sum."""
 
     def other_numbers(request: Message, handle: Handle) -> Message:

@@ -95,7 +95,7 @@ def test_a_first_line_with_names_of_links_below_is_a_link(tmp_path):
 
 
 @pytest.mark.parametrize("order", [(0, 2, 1), (1, 0, 2)])
-def test_relations_in_another_column_are_told(order, tmp_path):
+def test_relations_in_another_column_are_reported(order, tmp_path):
     rows = [(f"n{number}", "is_a", f"n{number // 2}") for number in range(1, 30)]
     text = "\n".join("\t".join(row[place] for place in order) for row in rows)
     dataset = LinkDataset(LinkSpec("own", tmp_path))

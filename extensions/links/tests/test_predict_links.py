@@ -123,7 +123,7 @@ def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
     assert "heads.tsv names no entity" in " ".join(capsys.readouterr().err.split())
 
 
-def test_relations_are_told_apart_and_needed_where_scores_do(tmp_path):
+def test_relations_are_reported_apart_and_needed_where_scores_do(tmp_path):
     stored, table = trained(tmp_path, method="links-complex", embedding_dim=4)
     with pytest.raises(PredictError, match=r'relation "".*chases, is a'):
         stored.predict(["dog"])

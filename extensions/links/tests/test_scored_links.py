@@ -136,7 +136,7 @@ def test_a_client_states_each_number_of_its_test_links(name):
         described(whole)
 
 
-def test_below_the_trivial_answer_the_remedy_is_told_and_helps(own_home, tmp_path, capsys):
+def test_below_the_trivial_answer_the_remedy_is_reported_and_helps(own_home, tmp_path, capsys):
     path = tmp_path / "tree.tsv"
     rng = np.random.default_rng(0)
     path.write_text("".join(f"n{node}\tn{rng.integers(node)}\n" for node in range(1, 127)))
@@ -165,7 +165,7 @@ def test_a_note_of_a_run_names_all_clients_that_share_it(own_home, tmp_path, cap
     preflight(read_request([*SMALL, f"dataset={path}", "num-supernodes=3"]))
     notes = [text for text in caplog.messages if "direct parents alone" in text]
     assert [text.partition(": the links")[0] for text in notes] == [
-        "note: clients 0, 1, 2 (3 looked at)"
+        "note: clients 0, 1, 2 (of 3 checked)"
     ]
 
 

@@ -276,7 +276,7 @@ def test_by_clusters_a_run_trains_and_goes_on_to_the_same_bits(method, own_graph
 def test_nodes_of_theirs_are_trained_and_predicted_in_batches(model, method, tmp_path):
     settings = {"method": method, "model": f"plugin_models:{model}", "batch_size": 30}
     recorder = Recorder()
-    found = run(tmp_path, intercept=recorder, **settings)
+    result = run(tmp_path, intercept=recorder, **settings)
     assert min(float(reply["metrics"]["steps"]) for reply in recorder.replies("train")) > 1
-    predicted = predict(TrainedRun.read(found.path), "trees", client=1)
-    assert len(predicted.names) == found.described["clients"][1]["statistics"]["num_nodes"] > 30
+    predicted = predict(TrainedRun.read(result.path), "trees", client=1)
+    assert len(predicted.names) == result.described["clients"][1]["statistics"]["num_nodes"] > 30

@@ -43,24 +43,25 @@ def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
     )
     assert spread.startswith("min, median, max of 3 clients: ")
     (single,) = [line for line in clients if " 1 of 3 classes; " in line]
-    assert note.startswith(f"note: {single.partition(' of ')[0]}: all examples are of one class")
+    client_of_note = single.partition(" of ")[0]
+    assert note.startswith(f"note: {client_of_note} (of 3 checked): all examples are of one class")
     for number, client in enumerate(clients):
         assert re.fullmatch(f"client {number} of 3: {size}", client)
 
 
 def test_check_says_where_a_download_would_go(capsys, tmp_path):
-    told = (
+    notes = (
         "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to"
         " download it to {0}"
     )
     command = SOURCES["cora"].command
     assert said(capsys, "dataset=cora", f"data-dir={tmp_path}") == [
-        told.format(tmp_path) + ", as does",
+        notes.format(tmp_path) + ", as does",
         command(tmp_path),
     ]
     absent = tmp_path / "absent"
     assert said(capsys, "dataset=cora", f"data-dir={absent}") == [
-        told.format(absent) + ", a new folder, as does",
+        notes.format(absent) + ", a new folder, as does",
         command(absent),
     ]
     assert not absent.exists()

@@ -45,8 +45,8 @@ def sets(tmp_path_factory):
     return root
 
 
-def measured(found: Run) -> list[dict[str, str]]:
-    return [untimed(row) for row in found.clients]
+def measured(result: Run) -> list[dict[str, str]]:
+    return [untimed(row) for row in result.clients]
 
 
 def on_the_wire(recorder: Recorder) -> list[set[str]]:
@@ -70,20 +70,20 @@ def test_where_data_sets_differ_only_layers_are_shared(method, sets, tmp_path):
     assert one.summary["metrics"]["heterogeneity"] >= 0
 
     recorder = Recorder()
-    found = run(tmp_path, dataset=SETS, intercept=recorder, **settings)
-    assert found.summary["status"] == "completed"
-    assert found.summary["metrics"]["replies_dropped"] == 0
-    facts = found.described["facts"]
+    result = run(tmp_path, dataset=SETS, intercept=recorder, **settings)
+    assert result.summary["status"] == "completed"
+    assert result.summary["metrics"]["replies_dropped"] == 0
+    facts = result.described["facts"]
     assert (facts["num_features"], facts["own_ends"], facts["class_names"]) == (0, True, [])
     layers = {name for name in one.model if not name.startswith(ENDS)}
     assert on_the_wire(recorder) == [layers] * 12
-    assert found.model.keys() == layers
-    assert all(math.isfinite(float(row["loss"])) for row in found.clients)
+    assert result.model.keys() == layers
+    assert all(math.isfinite(float(row["loss"])) for row in result.clients)
     all_names = one.model.keys() | parameters_in(one.personal(0)).keys()
     for about, (space, (features, classes)) in zip(
-        found.described["clients"], SPACES.items(), strict=True
+        result.described["clients"], SPACES.items(), strict=True
     ):
-        kept = parameters_in(found.personal(about["partition"]))
+        kept = parameters_in(result.personal(about["partition"]))
         assert kept.keys() == all_names - layers
         assert (about["space"], about["class_names"]) == (space, classes)
         assert kept["input.weight"].shape == (8, features)
@@ -133,12 +133,12 @@ def nodes_of(folder: Path, lists: list[list[dict]]) -> list[dict]:
 
 def changed(graphs: list[dict], **changes) -> list[dict]:
     """Each graph with the changes; None leaves a field out, a callable makes its value."""
-    told = [
+    notes = [
         graph
         | {name: value(graph) if callable(value) else value for name, value in changes.items()}
         for graph in graphs
     ]
-    return [{name: value for name, value in graph.items() if value is not None} for graph in told]
+    return [{name: value for name, value in graph.items() if value is not None} for graph in notes]
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
@@ -146,12 +146,12 @@ def changed(graphs: list[dict], **changes) -> list[dict]:
 def test_graphs_without_edges(method, model, tmp_path):
     bare = changed(user_graphs(12), edge_index=torch.zeros(2, 0, dtype=torch.int64))
     nodes = nodes_of(tmp_path / "nodes", [bare, user_graphs(12, 1)])
-    found = run(
+    result = run(
         tmp_path, nodes=nodes, method=method, model=model, dataset="own.pt", share_statistics=True
     )
-    assert found.summary["metrics"]["replies_dropped"] == 0
-    assert found.described["clients"][0]["statistics"]["num_edges"] == 0
-    assert all(np.isfinite(array).all() for array in found.model.values())
+    assert result.summary["metrics"]["replies_dropped"] == 0
+    assert result.described["clients"][0]["statistics"]["num_edges"] == 0
+    assert all(np.isfinite(array).all() for array in result.model.values())
 
 
 def mess(graph: dict) -> torch.Tensor:
@@ -171,7 +171,7 @@ def test_directions_doubles_and_self_loops_change_nothing(tmp_path):
         torch.equal(one["edge_index"], other["edge_index"])
         for one, other in zip(clean, messy, strict=True)
     )
-    found = [
+    result = [
         run(
             tmp_path,
             name,
@@ -180,9 +180,9 @@ def test_directions_doubles_and_self_loops_change_nothing(tmp_path):
         )
         for name, graphs in [("clean", clean), ("messy", messy)]
     ]
-    digests = [[about["digest"] for about in each.described["clients"]] for each in found]
+    digests = [[about["digest"] for about in each.described["clients"]] for each in result]
     assert digests[0] == digests[1]
-    assert measured(found[0]) == measured(found[1])
+    assert measured(result[0]) == measured(result[1])
 
 
 def test_a_list_of_graphs_is_dealt_in_a_simulation_and_whole_on_a_node(tmp_path):
@@ -209,12 +209,12 @@ def test_nodes_of_different_features_keep_their_ends(method, tmp_path, caplog):
     nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), wide])
     recorder = Recorder()
     with caplog.at_level(logging.INFO, "curvfed"):
-        found = run(tmp_path, nodes=nodes, method=method, intercept=recorder)
-    assert found.described["facts"]["own_ends"]
+        result = run(tmp_path, nodes=nodes, method=method, intercept=recorder)
+    assert result.described["facts"]["own_ends"]
     sent = set().union(*on_the_wire(recorder))
     assert "layers.2.second.weight" in sent
     assert not [name for name in sent if name.startswith(ENDS)]
-    assert found.summary["metrics"]["replies_dropped"] == 0
+    assert result.summary["metrics"]["replies_dropped"] == 0
     assert (
         "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay at each client"
         in caplog.text
@@ -232,14 +232,14 @@ def test_nodes_of_different_features_keep_their_ends(method, tmp_path, caplog):
 def test_a_node_that_holds_nodes_is_refused_by_name(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(12, 1), []])
     torch.save(user_fields(), nodes[2]["data-path"])
-    found = run(tmp_path, nodes=nodes)
-    assert found.described["refused"] == {
+    result = run(tmp_path, nodes=nodes)
+    assert result.described["refused"] == {
         "partition-id 2": (
             "its data are nodes of 8 features scored by accuracy, the others' are graphs scored by"
             " accuracy"
         )
     }
-    assert (found.summary["num_clients"], found.described["facts"]["task"]) == (2, "graphs")
+    assert (result.summary["num_clients"], result.described["facts"]["task"]) == (2, "graphs")
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
@@ -256,6 +256,6 @@ def test_training_learns(method, tmp_path):
         "dropout": 0.0,
         "embedding_dim": 16,
     }
-    found = run(tmp_path, clients=2, method=method, dataset=str(tmp_path / "own.pt"), **settings)
-    assert found.summary["personal_accuracy_mean"] == 1
-    assert found.summary["metrics"]["majority_accuracy"] < 0.8
+    result = run(tmp_path, clients=2, method=method, dataset=str(tmp_path / "own.pt"), **settings)
+    assert result.summary["personal_accuracy_mean"] == 1
+    assert result.summary["metrics"]["majority_accuracy"] < 0.8

@@ -45,14 +45,14 @@ def test_clients_hold_every_training_image_once(mnist, tmp_path, partition):
     root, truth = mnist
     images, labels = truth["train"]
     expected = dict(zip(rows_of(images), labels.tolist(), strict=True))
-    found = {}
+    result = {}
     for client in load_all(spec_of(root, partition=partition), tmp_path, CLIENTS):
         assert client.images.dtype == torch.uint8
         assert client.labels.dtype == torch.int64
         for row, label in zip(rows_of(client.images), client.labels.tolist(), strict=True):
-            assert row not in found
-            found[row] = label
-    assert found == expected
+            assert row not in result
+            result[row] = label
+    assert result == expected
 
 
 def test_every_client_is_split_by_itself_and_has_an_image_to_train_on(mnist, tmp_path):
@@ -279,8 +279,8 @@ def test_own_parts_are_kept(tmp_path, parts):
         write_classes(tmp_path / "own" / part, {"a": sizes[part], f"only {part}": 1}, seed=seed)
     client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     assert client.class_names == ("a", *sorted(f"only {part}" for part in parts))
-    found = [int(mask.sum()) for mask in (client.train, client.val, client.test)]
-    assert found == {2: [6, 0, 4 if "val" in parts else 3], 3: [6, 4, 3]}[len(parts)]
+    result = [int(mask.sum()) for mask in (client.train, client.val, client.test)]
+    assert result == {2: [6, 0, 4 if "val" in parts else 3], 3: [6, 4, 3]}[len(parts)]
     assert (torch.stack([client.train, client.val, client.test]).sum(dim=0) == 1).all()
 
 

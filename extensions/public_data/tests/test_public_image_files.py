@@ -22,8 +22,8 @@ def both(dataset, root, cache, **settings):
 
 
 def check(client, images, labels):
-    found = dict(zip(rows_of(client.images), client.labels.tolist(), strict=True))
-    assert found == dict(zip(rows_of(images), labels.tolist(), strict=True))
+    result = dict(zip(rows_of(client.images), client.labels.tolist(), strict=True))
+    assert result == dict(zip(rows_of(images), labels.tolist(), strict=True))
     assert len(client.labels) == len(labels)
 
 

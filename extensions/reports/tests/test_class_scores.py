@@ -81,7 +81,7 @@ def test_votes_of_clients_are_in_the_report(tmp_path):
         ),
     ],
 )
-def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_else):
+def test_every_clients_last_score_is_reported_by_class(tmp_path, settings, nothing_else):
     result = run(tmp_path, **settings)
     last = {int(row["partition"]): float(row["score"]) for row in result.clients if row["score"]}
     files = RunFiles(result.path)
@@ -119,7 +119,7 @@ def test_a_resumed_run_tells_the_same_and_a_longer_one_the_later(tmp_path):
 
 
 @pytest.mark.parametrize("value", [5, [0, 99, 7]])
-def test_nothing_is_told_in_a_secure_sum(tmp_path, value):
+def test_nothing_is_reported_in_a_secure_sum(tmp_path, value):
     settings = {"method": "fedavg", "secure_sum": True, "clients": 4}
     result = run(tmp_path, intercept=telling(value, phase="forget"), **settings)
     assert not (result.path / "confusion.csv").exists()

@@ -371,7 +371,7 @@ def test_notes_on_the_data_come_before_the_runs_and_on_the_page(run_names, tmp_p
     words = ["compare", f"dataset={table}", "methods=links,links-inner", "num-supernodes=2"]
     words += ["learning-rate=0.1", "weight-decay=0", "budget=1", "tuning-seeds=1", "seeds=2"]
     words += ["num-rounds=1", f"results-dir={tmp_path / 'runs'}"]
-    note = "clients 0, 1 (2 looked at): the links seem to name direct parents alone"
+    note = "clients 0, 1 (of 2 checked): the links seem to name direct parents alone"
     assert main(words) == 0
     before_runs = capsys.readouterr().out.partition("report: ")[0]
     assert f"note: {note}" in before_runs
@@ -536,7 +536,7 @@ def test_no_interval_is_wrong_more_often_than_promised():
     assert missed > 0  # or nothing would ever be seen
 
 
-def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
+def test_equal_scores_cannot_be_reported_apart_and_constant_differences_can():
     rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
     expected = [(0.0, 0.0), pytest.approx((-0.1, -0.1))]
     assert [(row["low"], row["high"]) for row in rows[1:]] == expected

@@ -45,7 +45,7 @@ def test_a_client_that_has_both_names_means_two_classes(tmp_path):
     assert 'client 0 "t cell".' in text
 
 
-def test_what_marks_a_missing_label_is_no_class_or_is_told(tmp_path, caplog, capsys):
+def test_what_marks_a_missing_label_is_no_class_or_is_reported(tmp_path, caplog, capsys):
     names = ["a", "b", "Unassigned", "NA"]
     rows = [f"{x},{y},{names[number % 4]}" for number, (x, y) in enumerate(POINTS)]
     (tmp_path / "own.csv").write_text("\n".join(["x,y,label", *rows]))

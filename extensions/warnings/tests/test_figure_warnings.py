@@ -40,22 +40,22 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [text for text in said if not text.startswith("done, without a report")]
 
 
-def about(found: list[str], word: str) -> list[str]:
-    return [sentence for sentence in found if word in sentence]
+def about(result: list[str], word: str) -> list[str]:
+    return [sentence for sentence in result if word in sentence]
 
 
 @pytest.mark.parametrize("shares", [True, False])
 def test_a_client_of_one_class_and_one_without_training_nodes(shares, tmp_path, caplog):
     """Counts where they are shared, else class names, and the weights of the replies."""
     nodes = real_nodes(tmp_path / "nodes", [graph(), graph(classes=1), graph(train=False)])
-    found = run(
+    result = run(
         tmp_path, nodes=nodes, method="fedavg", share_statistics=shares, num_rounds=3
     ).summary["warnings"]
-    assert [sentence.partition(":")[0] for sentence in found] == [
+    assert [sentence.partition(":")[0] for sentence in result] == [
         "client 1 has examples of one class alone",
         "client 2 has no training examples",
     ]
-    for sentence in found:
+    for sentence in result:
         assert about(logged(caplog), sentence) == [sentence]
 
 
@@ -87,13 +87,13 @@ def test_models_that_answer_one_class_alone_are_named(factor, number, tmp_path, 
         real_nodes(tmp_path / "nodes", graphs),
         {"share_statistics": True, "num_rounds": 20},
     )
-    found = run(tmp_path, nodes=nodes, method="fedavg", **settings)
-    answers = {(row["partition"], row["predicted"]) for row in rows(found.path / "confusion.csv")}
+    result = run(tmp_path, nodes=nodes, method="fedavg", **settings)
+    answers = {(row["partition"], row["predicted"]) for row in rows(result.path / "confusion.csv")}
     assert (len(answers) == 2) == bool(number)
-    told = about(found.summary["warnings"], "answers a single class for all test examples")
-    assert len(told) == len(about(logged(caplog), "answers a single class")) == number
+    notes = about(result.summary["warnings"], "answers a single class for all test examples")
+    assert len(notes) == len(about(logged(caplog), "answers a single class")) == number
     resumed = run(tmp_path, nodes=nodes, method="fedavg", resume=True, **settings)
-    assert resumed.summary["warnings"] == found.summary["warnings"]
+    assert resumed.summary["warnings"] == result.summary["warnings"]
 
 
 def test_fedprox_with_one_local_step_equals_fedavg_and_says_so(tmp_path, caplog):
@@ -156,7 +156,7 @@ FELL = (
 )
 
 
-def test_falls_are_logged_when_they_happen_and_told_at_the_end(tmp_path, caplog):
+def test_falls_are_logged_when_they_happen_and_reported_at_the_end(tmp_path, caplog):
     settings = {"method": "fedavg", "num_rounds": 6}
     (sentence,) = run(tmp_path, intercept=falling(COURSES), **settings).summary["warnings"]
     assert sentence.partition(":")[0] == FELL
@@ -174,38 +174,38 @@ def described(num_test: int) -> Federation:
     return Federation({0: 1}, {0: description}, Facts("nodes", 2, ("a", "b")), {})
 
 
-@pytest.mark.parametrize(("num_test", "told"), [(9, False), (10, True)])
-def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
+@pytest.mark.parametrize(("num_test", "is_warned"), [(9, False), (10, True)])
+def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, is_warned):
     state = State()
     for number, score in enumerate((0.9, 0.1), 1):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
         answer = Answer(reply.header, {0: reply}, {}, {}, {}, {})
         note_training(state, [0], answer, described(num_test))
-    found = FigureWarnings(parse({"method": "fedavg"}), described(num_test)).so_far(state)
-    assert bool(found) == told
+    result = FigureWarnings(parse({"method": "fedavg"}), described(num_test)).so_far(state)
+    assert bool(result) == is_warned
 
 
 @pytest.mark.parametrize(("points", "sent"), [(40, 3), (3000, 0)])
-def test_hulls_with_most_points_as_corners_are_told(points, sent, tmp_path):
-    found = run(
+def test_hulls_with_most_points_as_corners_are_reported(points, sent, tmp_path):
+    result = run(
         tmp_path, clients=3, method="hull", dataset="uniform", points__num=points, hull__cap=64
     )
-    told = [
-        text for text in found.summary["warnings"] if "sent most of their training points" in text
+    notes = [
+        text for text in result.summary["warnings"] if "sent most of their training points" in text
     ]
-    assert [text.split()[0] for text in told] == [str(sent)] * bool(sent)
-    assert found.summary["metrics"]["clients_mostly_sent"] == sent
+    assert [text.split()[0] for text in notes] == [str(sent)] * bool(sent)
+    assert result.summary["metrics"]["clients_mostly_sent"] == sent
 
 
 def test_a_refused_node_stands_with_its_reason_in_the_warnings_and_on_the_page(tmp_path, caplog):
     """A run without a client of the federation is not the run that was asked for."""
     other = graph() | {"x": graph()["x"][:, :2]}
-    found = run(
+    result = run(
         tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(), graph(), other]), method="fedavg"
     )
-    (sentence,) = about(found.summary["warnings"], "1 of 3 nodes are refused")
+    (sentence,) = about(result.summary["warnings"], "1 of 3 nodes are refused")
     assert "partition-id 2: its data are nodes of 2 features" in sentence
-    assert sentence in html.unescape(write_report(found.path).read_text())
+    assert sentence in html.unescape(write_report(result.path).read_text())
     assert len(about(logged(caplog), "2 features")) == 1
 
 
@@ -213,8 +213,8 @@ def test_a_refused_node_stands_with_its_reason_in_the_warnings_and_on_the_page(t
 def test_a_run_that_measures_nothing_says_so(shares, tmp_path, caplog):
     nothing = graph() | {"test_mask": torch.zeros(len(graph()["y"]), dtype=torch.bool)}
     nodes = real_nodes(tmp_path / "nodes", [nothing, nothing])
-    found = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=shares)
-    (sentence,) = about(found.summary["warnings"], "nothing measures this run")
+    result = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=shares)
+    (sentence,) = about(result.summary["warnings"], "nothing measures this run")
     assert about(logged(caplog), "nothing measures") == [sentence]
     half = run(
         tmp_path,
@@ -234,10 +234,10 @@ def test_features_too_large_for_the_lorentz_space_are_named_with_their_norm(
     fields = graph() | {"x": graph()["x"] / graph()["x"].norm(dim=1).max()}
     nodes = real_nodes(tmp_path / "nodes", [fields, fields | {"x": 500 * fields["x"]}])
     settings = {"nodes": nodes, "method": "flatland", "share_statistics": shares}
-    found = run(tmp_path, normalize="none", num_rounds=3, **settings).summary["warnings"]
-    assert len(about(found, "client 1 has features of a norm up to 500")) == shares
+    result = run(tmp_path, normalize="none", num_rounds=3, **settings).summary["warnings"]
+    assert len(about(result, "client 1 has features of a norm up to 500")) == shares
     assert len(about(logged(caplog), "features of a norm up to 500: ")) == 1
-    (sentence,) = about(found, "the training loss is ")
+    (sentence,) = about(result, "the training loss is ")
     assert float(sentence.split()[4].strip(":")) > 1000
     scaled = run(tmp_path, "scaled", normalize="l2", num_rounds=3, **settings).summary["warnings"]
     assert not about(scaled, "norm") + about(scaled, "loss")

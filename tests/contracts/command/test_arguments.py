@@ -71,15 +71,15 @@ def shown(capsys, *arguments: str) -> dict[str, list[str]]:
 
 
 def test_check_shows_what_would_be_used(capsys):
-    found = shown(
+    result = shown(
         capsys, "--all", "method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3"
     )
-    assert found["num-supernodes"][0] == "3"
-    assert found["seed"][:2] == ["7", "set"]
-    assert found["method"][:2] == ['"fedavg"', "set"]
-    assert found["flatland.gate"] == ["false", "set", "true or false"]
-    assert found["dropout"] == ["0.5", "default", "a number >= 0 and < 1"]
-    assert found.keys() - {"", "num-supernodes"} == DEFAULTS.keys()
+    assert result["num-supernodes"][0] == "3"
+    assert result["seed"][:2] == ["7", "set"]
+    assert result["method"][:2] == ['"fedavg"', "set"]
+    assert result["flatland.gate"] == ["false", "set", "true or false"]
+    assert result["dropout"] == ["0.5", "default", "a number >= 0 and < 1"]
+    assert result.keys() - {"", "num-supernodes"} == DEFAULTS.keys()
 
 
 TABLES = {
@@ -101,13 +101,13 @@ TABLES = {
 
 @pytest.mark.parametrize("arguments", TABLES)
 def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
-    found = shown(capsys, *arguments.split())
-    tables = {key.partition(".")[0] for key in found if "." in key}
+    result = shown(capsys, *arguments.split())
+    tables = {key.partition(".")[0] for key in result if "." in key}
     assert tables == TABLES[arguments]
-    assert found.keys() - {"", "num-supernodes"} == {
+    assert result.keys() - {"", "num-supernodes"} == {
         key for key in DEFAULTS if "." not in key or key.partition(".")[0] in tables
     }
-    assert {len(cells) for cells in found.values()} == {2}
+    assert {len(cells) for cells in result.values()} == {2}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
 def test_check_shows_what_the_task_chooses(capsys, method, task, model):
     config = parse({"method": method})
     before, after = flatten(config), flatten(resolve_defaults(config, task)) | {"model": model}
-    found = shown(capsys, f"method={method}")
+    result = shown(capsys, f"method={method}")
     for key in (
         "learning-rate",
         "local-epochs",
@@ -128,11 +128,11 @@ def test_check_shows_what_the_task_chooses(capsys, method, task, model):
         "model",
     ):
         origin = "default" if after[key] == before[key] else "auto"
-        assert [cell.replace('"', "") for cell in found[key]] == [str(after[key]), origin]
-    assert found["seed"] == ["0", "default"]
-    found = shown(capsys, f"method={method}", "learning-rate=0.3", "partition=auto")
-    assert found["learning-rate"] == ["0.3", "set"]
-    assert found["partition"] == [f'"{after["partition"]}"', "auto"]
+        assert [cell.replace('"', "") for cell in result[key]] == [str(after[key]), origin]
+    assert result["seed"] == ["0", "default"]
+    result = shown(capsys, f"method={method}", "learning-rate=0.3", "partition=auto")
+    assert result["learning-rate"] == ["0.3", "set"]
+    assert result["partition"] == [f'"{after["partition"]}"', "auto"]
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_check_shows_what_the_task_chooses(capsys, method, task, model):
 def test_check_shows_what_this_machine_and_the_data_decide(capsys, monkeypatch, words, expected):
     """They were all "auto"."""
     monkeypatch.setattr("curvfed.strategies.config.device.has_gpu", lambda: False)
-    found = shown(capsys, *words)
-    assert {key: found[key] for key in expected} == {
+    result = shown(capsys, *words)
+    assert {key: result[key] for key in expected} == {
         key: [value, "auto"] for key, value in expected.items()
     }
 

@@ -136,11 +136,11 @@ def test_data_that_will_not_do_leave_no_folder_and_are_said_once(
     )
     for words, pairs in bad_data(tmp_path).items():
         assert main([command, f"results-dir={tmp_path / 'results'}", *pairs]) == 2
-        told = capfd.readouterr()
-        (line,) = told.err.splitlines()
+        notes = capfd.readouterr()
+        (line,) = notes.err.splitlines()
         assert line.startswith("error: ")
         assert words in line
-        assert not told.out
+        assert not notes.out
         assert not (tmp_path / "results").exists()
         assert not (own_home / "curvfed" / "results").exists()
 

@@ -69,7 +69,7 @@ def gcn(arrays, features, edges) -> np.ndarray:
 
 
 def test_predictions_are_those_of_the_model(runs, capsys):
-    rows, told = ask(capsys, runs["fedavg"].path, "trees", "--client", 1)
+    rows, notes = ask(capsys, runs["fedavg"].path, "trees", "--client", 1)
     tree = generated.generate_tree(seed=0, client=1)
     features = tree.features / np.linalg.norm(tree.features, axis=1, keepdims=True)
     logits = gcn(load_file(runs["fedavg"].path / "model.safetensors"), features, tree.edge_index)
@@ -83,7 +83,7 @@ def test_predictions_are_those_of_the_model(runs, capsys):
     np.testing.assert_allclose(
         [float(row["probability"]) for row in rows], chances.max(axis=1), rtol=0, atol=bound
     )
-    assert told["curvature"] == "0, the model is flat"
+    assert notes["curvature"] == "0, the model is flat"
 
 
 def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_path):
@@ -98,15 +98,16 @@ def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_pa
         {int(row["partition"]): row for row in longer.clients if row["round"] == str(number)}
         for number in (ROUNDS + 1, ROUNDS)
     )
-    for client, (_, told) in enumerate(answers):
-        assert told["model"].endswith(
+    for client, (_, notes) in enumerate(answers):
+        assert notes["model"].endswith(
             f"the personal parameters of client {client} after round {ROUNDS}"
         )
         assert (
-            told["accuracy on the test nodes"] == f"{float(next_round[client]['score_before']):.4f}"
+            notes["accuracy on the test nodes"]
+            == f"{float(next_round[client]['score_before']):.4f}"
         )
         assert (
-            told["curvature"] == f"{float(last[client]['curvature']):.4f}, learned by this client"
+            notes["curvature"] == f"{float(last[client]['curvature']):.4f}, learned by this client"
         )
     assert any(
         last[client]["score"] != next_round[client]["score_before"] for client in range(CLIENTS)
@@ -115,8 +116,8 @@ def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_pa
 
 def test_a_real_node_uses_its_own_state(node, capsys, tmp_path):
     folder, own = node
-    rows, told = ask(capsys, own.path, folder / "1.pt", "--client", 1, "--state-path", folder)
-    assert "accuracy on the test nodes" in told  # the node trained on these data
+    rows, notes = ask(capsys, own.path, folder / "1.pt", "--client", 1, "--state-path", folder)
+    assert "accuracy on the test nodes" in notes  # the node trained on these data
     assert {row["class"] for row in rows} <= {"left", "right"}
 
 
@@ -144,17 +145,17 @@ def graph_runs(module_home, tmp_path_factory):
         attributes=False,
     )
     settings = {"clients": 2, "num_rounds": 3, "data_dir": str(folder)}
-    found = {
+    result = {
         method: run(folder, method, method=method, dataset=SETS, **settings)
         for method in ("fedavg", "flatland")
     }
-    return found | {"shared": run(folder, "shared", method="fedavg", dataset="MUTAG", **settings)}
+    return result | {"shared": run(folder, "shared", method="fedavg", dataset="MUTAG", **settings)}
 
 
-def parameters_of(found: Run, client: int) -> dict[str, np.ndarray]:
+def parameters_of(result: Run, client: int) -> dict[str, np.ndarray]:
     """The whole model of a client, put together from what was averaged and what stayed."""
-    own = parameters_in(found.personal(client))
-    return {name: array.astype(np.float64) for name, array in (found.model | own).items()}
+    own = parameters_in(result.personal(client))
+    return {name: array.astype(np.float64) for name, array in (result.model | own).items()}
 
 
 def arrays_of(graph) -> tuple[np.ndarray, np.ndarray]:
@@ -196,31 +197,31 @@ def agree(rows, logits, class_names) -> None:
 
 @pytest.mark.parametrize(("client", "name"), [*enumerate(SIZES)])
 def test_predictions_of_graphs_are_those_of_the_clients_model(client, name, graph_runs, capsys):
-    found = graph_runs["fedavg"]
-    rows, told = ask(capsys, found.path, "mutag,BZR", "--client", client)
+    result = graph_runs["fedavg"]
+    rows, notes = ask(capsys, result.path, "mutag,BZR", "--client", client)
     assert list(rows[0]) == ["graph", "class", "probability"]
     graphs = tu_graphs(SIZES[name], seed=client)
-    model = parameters_of(found, client)
+    model = parameters_of(result, client)
     assert model["input.weight"].shape == (8, 6)
     agree(rows, np.array([gin(model, *arrays_of(graph)) for graph in graphs]), CLASSES[name])
-    assert told["graphs"] == f"{len(graphs)}, {round(0.4 * len(graphs))} to score on"
-    assert told["model"].endswith(f"parameters of client {client} after round 3")
+    assert notes["graphs"] == f"{len(graphs)}, {round(0.4 * len(graphs))} to score on"
+    assert notes["model"].endswith(f"parameters of client {client} after round 3")
 
 
 def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, capsys, tmp_path):
     for method in ("fedavg", "flatland"):
-        found = graph_runs[method]
-        said = [ask(capsys, found.path, SETS, "--client", client)[1] for client in range(2)]
-        shutil.copytree(found.path, tmp_path / method)
+        result = graph_runs[method]
+        said = [ask(capsys, result.path, SETS, "--client", client)[1] for client in range(2)]
+        shutil.copytree(result.path, tmp_path / method)
         settings = {
             "clients": 2,
             "num_rounds": 4,
-            "data_dir": str(found.path.parent),
+            "data_dir": str(result.path.parent),
             "dataset": SETS,
         }
         longer = run(tmp_path, method, method=method, resume=True, **settings)
         after = [float(row["score_before"]) for row in longer.clients if row["round"] == "4"]
-        assert [told["accuracy on the test graphs"] for told in said] == [
+        assert [notes["accuracy on the test graphs"] for notes in said] == [
             f"{score:.4f}" for score in after
         ]
 
@@ -335,13 +336,13 @@ def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
     for name, some in (("one", graphs), ("copy", graphs), ("other", graphs[:9])):
         write_tu(tmp_path / name, "MINE", some, attributes=False)
     where = {name: tmp_path / name / "tu" / "MINE" / "raw" for name in ("one", "copy", "other")}
-    found = run(
+    result = run(
         tmp_path, "folder", clients=1, dataset=str(where["one"]), method="fedavg", num_rounds=1
     )
-    assert found.described["facts"]["num_features"] == 4
+    assert result.described["facts"]["num_features"] == 4
     capsys.readouterr()
     for name in ("copy", "other"):
-        assert main(["predict", str(found.path), str(where[name])]) == 0
+        assert main(["predict", str(result.path), str(where[name])]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert (lines[0], len(lines)) == (
             "graph,class,probability",
@@ -356,9 +357,9 @@ def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, cap
         "edge_index": torch.from_numpy(graph.edge_index),
     }
     torch.save(fields, tmp_path / "new.pt")
-    rows, told = ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")
+    rows, notes = ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")
     assert len(rows) == len(graph.labels)
-    assert not any(name.startswith("accuracy") for name in told)
+    assert not any(name.startswith("accuracy") for name in notes)
     torch.save(fields | {"y": torch.from_numpy(graph.labels)}, tmp_path / "new.pt")
     assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[0] == rows
 
@@ -392,10 +393,10 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
 def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
     path = tmp_path / "graph.pt"
     write_user_graph(path, **user_fields(seed=0), class_names=["left", "right"])
-    found = run(tmp_path, "changed", clients=2, method="fedavg", dataset=str(path), num_rounds=1)
-    rows, _ = ask(capsys, found.path, path)
+    result = run(tmp_path, "changed", clients=2, method="fedavg", dataset=str(path), num_rounds=1)
+    rows, _ = ask(capsys, result.path, path)
     named = home() / "results" / "by-name"  # where runs lie by default
-    shutil.copytree(found.path, named)
+    shutil.copytree(result.path, named)
     assert ask(capsys, "by-name", path)[0] == rows
     before = path.stat()
     write_user_graph(path, **user_fields(seed=1), class_names=["left", "right"])
@@ -403,5 +404,5 @@ def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
     assert "is not what client 0 of this run trained on; have its files changed?" in refused(
-        capsys, found.path, path
+        capsys, result.path, path
     )

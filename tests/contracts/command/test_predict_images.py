@@ -43,14 +43,14 @@ RUNS = {
 @pytest.fixture(scope="module")
 def runs(module_home, tmp_path_factory):
     """A run directory on digits per method, made when it is first asked for."""
-    folder, found = tmp_path_factory.mktemp("runs"), {}
+    folder, result = tmp_path_factory.mktemp("runs"), {}
 
     def of(method: str) -> Run:
-        if method not in found:
-            found[method] = run(
+        if method not in result:
+            result[method] = run(
                 folder, method, method=method, clients=CLIENTS, **DIGITS | RUNS[method]
             )
-        return found[method]
+        return result[method]
 
     return of
 
@@ -67,25 +67,27 @@ def pictures(tmp_path_factory):
     return folder, test.images, test.labels
 
 
-def shared(found: Run, calibrated: bool = True) -> dict[str, np.ndarray]:
+def shared(result: Run, calibrated: bool = True) -> dict[str, np.ndarray]:
     """What `model.safetensors` holds of the model, with the one or the other classifier."""
-    own = {name: array for name, array in found.model.items() if not name.startswith("calibrated/")}
-    new = {name: array for name, array in found.model.items() if name.startswith("calibrated/")}
+    own = {
+        name: array for name, array in result.model.items() if not name.startswith("calibrated/")
+    }
+    new = {name: array for name, array in result.model.items() if name.startswith("calibrated/")}
     return own | {
         name.removeprefix("calibrated/"): array for name, array in new.items() if calibrated
     }
 
 
-def kept(found: Run, client: int, part: str = ".") -> dict[str, np.ndarray]:
-    return parameters_in(newest(found.path / "checkpoint" / "clients" / f"{client:05d}" / part))
+def kept(result: Run, client: int, part: str = ".") -> dict[str, np.ndarray]:
+    return parameters_in(newest(result.path / "checkpoint" / "clients" / f"{client:05d}" / part))
 
 
-def logits_of(found: Run, arrays, pixels, mean=MEAN, std=STD) -> torch.Tensor:
+def logits_of(result: Run, arrays, pixels, mean=MEAN, std=STD) -> torch.Tensor:
     """Of the model with these parameters, on images (n, c, h, w), uint8."""
     config = resolve_defaults(
-        parse(dotted(tomllib.loads((found.path / "config.toml").read_text()))), "images"
+        parse(dotted(tomllib.loads((result.path / "config.toml").read_text()))), "images"
     )
-    facts = found.described["facts"]
+    facts = result.described["facts"]
     model = build_model(
         model_spec(config, Facts(**facts | {"class_names": tuple(facts["class_names"])})), 0
     )
@@ -117,10 +119,10 @@ NAMES = [str(digit) for digit in range(10)]
 
 @pytest.mark.parametrize("method", ["hyperfed", "fedavg", "spherefed", "ccvr"])
 def test_the_global_test_set_scores_as_in_the_summary(method, runs, capsys):
-    found = runs(method)
-    rows, told = ask(capsys, found.path, "Digits")
-    assert told["accuracy on the global test images"] == f"{found.summary['global_accuracy']:.4f}"
-    assert told["images"] == f"{len(rows)}, {len(rows)} to score on"
+    result = runs(method)
+    rows, notes = ask(capsys, result.path, "Digits")
+    assert notes["accuracy on the global test images"] == f"{result.summary['global_accuracy']:.4f}"
+    assert notes["images"] == f"{len(rows)}, {len(rows)} to score on"
     assert [row["image"] for row in rows] == [str(number) for number in range(len(rows))]
 
 
@@ -129,28 +131,28 @@ def test_the_global_test_set_scores_as_in_the_summary(method, runs, capsys):
     [("spherefed", "fine-tune"), ("hyperfed-fixed", "fine-tune"), ("local", "train")],
 )
 def test_a_clients_own_model_scores_as_in_the_run(method, phase, runs, capsys):
-    found = runs(method)
+    result = runs(method)
     scored = {
-        row["partition"]: float(row["score"]) for row in found.clients if row["phase"] == phase
+        row["partition"]: float(row["score"]) for row in result.clients if row["phase"] == phase
     }
     assert len(scored) == CLIENTS
     for client in range(CLIENTS):
-        _, told = ask(capsys, found.path, "digits", "--client", client)
-        assert told["accuracy on the test images"] == f"{scored[str(client)]:.4f}"
+        _, notes = ask(capsys, result.path, "digits", "--client", client)
+        assert notes["accuracy on the test images"] == f"{scored[str(client)]:.4f}"
 
 
 def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
-    found = runs("fedavg")
+    result = runs("fedavg")
     part = ImageDataset(
         ImageSpec("digits", Path(), train_subset=200), Path.home() / "test-cache"
     ).client(1, CLIENTS)
-    rows, told = ask(capsys, found.path, "digits", "--client", 1)
-    logits = logits_of(found, shared(found), part.images)
+    rows, notes = ask(capsys, result.path, "digits", "--client", 1)
+    logits = logits_of(result, shared(result), part.images)
     agree(rows, logits, NAMES)
     right = (logits.argmax(dim=1) == part.labels)[part.test].double().mean()
     assert 0 < len(part.test[part.test]) < len(rows)
-    assert told["accuracy on the test images"] == f"{right:.4f}"
-    assert told["model"] == "global"
+    assert notes["accuracy on the test images"] == f"{right:.4f}"
+    assert notes["model"] == "global"
 
 
 # The user's own images
@@ -158,33 +160,33 @@ def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
 
 @pytest.mark.parametrize("method", ["hyperfed", "spherefed", "ccvr"])
 def test_a_flat_folder_gets_the_global_models_classes(method, runs, pictures, capsys):
-    found, (folder, pixels, _) = runs(method), pictures
-    rows, told = ask(capsys, found.path, folder / "flat")
+    result, (folder, pixels, _) = runs(method), pictures
+    rows, notes = ask(capsys, result.path, folder / "flat")
     assert list(rows[0]) == ["image", "class", "probability"]
     assert [row["image"] for row in rows] == [f"{number:03d}.png" for number in range(40)]
-    agree(rows, logits_of(found, shared(found), pixels), NAMES)
-    assert told["images"] == "40"
-    assert not any("accuracy" in name for name in told)
+    agree(rows, logits_of(result, shared(result), pixels), NAMES)
+    assert notes["images"] == "40"
+    assert not any("accuracy" in name for name in notes)
     if method != "hyperfed":
-        plain, _ = ask(capsys, found.path, folder / "flat", "--uncalibrated")
-        agree(plain, logits_of(found, shared(found, calibrated=False), pixels), NAMES)
+        plain, _ = ask(capsys, result.path, folder / "flat", "--uncalibrated")
+        agree(plain, logits_of(result, shared(result, calibrated=False), pixels), NAMES)
         assert plain != rows
 
 
 def test_the_fine_tuned_model_is_used_where_the_client_has_one(runs, pictures, capsys):
-    found, (folder, pixels, _) = runs("hyperfed-fixed"), pictures
-    rows, told = ask(capsys, found.path, folder / "flat", "--client", 2)
-    agree(rows, logits_of(found, kept(found, 2, "tuned"), pixels), NAMES)
-    assert told["model"] == "client 2's own, fine-tuned after round 1"
+    result, (folder, pixels, _) = runs("hyperfed-fixed"), pictures
+    rows, notes = ask(capsys, result.path, folder / "flat", "--client", 2)
+    agree(rows, logits_of(result, kept(result, 2, "tuned"), pixels), NAMES)
+    assert notes["model"] == "client 2's own, fine-tuned after round 1"
 
 
 @pytest.mark.parametrize("method", ["lg-fedavg", "local"])
 def test_else_shared_and_personal_parameters_make_the_model(method, runs, pictures, capsys):
-    found, (folder, pixels, _) = runs(method), pictures
+    result, (folder, pixels, _) = runs(method), pictures
     answers = []
     for client in range(2):
-        rows, _ = ask(capsys, found.path, folder / "flat", "--client", client)
-        agree(rows, logits_of(found, shared(found) | kept(found, client), pixels), NAMES)
+        rows, _ = ask(capsys, result.path, folder / "flat", "--client", client)
+        agree(rows, logits_of(result, shared(result) | kept(result, client), pixels), NAMES)
         answers.append(rows)
     assert answers[0] != answers[1]
 
@@ -198,15 +200,15 @@ def test_new_images_are_normalised_as_the_runs_were(capsys, tmp_path):
         "num_rounds": 1,
         "min_client_size": 2,
     }
-    found = run(tmp_path, method="hyperfed", clients=2, **settings)
+    result = run(tmp_path, method="hyperfed", clients=2, **settings)
     images = truth["test"][0]
     (tmp_path / "new").mkdir()
     for number, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / "new" / f"{number:02d}.png")
-    rows, _ = ask(capsys, found.path, tmp_path / "new")
+    rows, _ = ask(capsys, result.path, tmp_path / "new")
     agree(
         rows,
-        logits_of(found, shared(found), torch.from_numpy(images)[:, None], 0.1307, 0.3081),
+        logits_of(result, shared(result), torch.from_numpy(images)[:, None], 0.1307, 0.3081),
         NAMES,
     )
 
@@ -220,42 +222,44 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
         write_classes(tmp_path / f"data{number}", {"dark": 20, "light": 20}, seed=number)
         data = str(tmp_path / f"data{number}")
         nodes.append({"partition-id": number, "data-path": data, "state-path": str(tmp_path)})
-    found = run(
+    result = run(
         tmp_path / "results", "own", nodes=nodes, method="spherefed", num_rounds=1, dataset="digits"
     )
     tested = {
-        row["partition"]: row["score"] for row in found.clients if row["phase"] == "fine-tune"
+        row["partition"]: row["score"] for row in result.clients if row["phase"] == "fine-tune"
     }
     for number in range(2):
         where = ("--client", number, "--state-path", tmp_path)
-        _, told = ask(capsys, found.path, tmp_path / f"data{number}", *where)
-        assert 0 < int(told["images"].removeprefix("40, ").removesuffix(" to score on")) < 25
-        assert told["accuracy on the test images"] == f"{float(tested[str(number)]):.4f}"
+        _, notes = ask(capsys, result.path, tmp_path / f"data{number}", *where)
+        assert 0 < int(notes["images"].removeprefix("40, ").removesuffix(" to score on")) < 25
+        assert notes["accuracy on the test images"] == f"{float(tested[str(number)]):.4f}"
     write_classes(tmp_path / "new", {"dark": 3, "light": 4}, seed=9)
-    rows, told = ask(capsys, found.path, tmp_path / "new", "--client", 1, "--state-path", tmp_path)
+    rows, notes = ask(
+        capsys, result.path, tmp_path / "new", "--client", 1, "--state-path", tmp_path
+    )
     truth = np.array(["dark"] * 3 + ["light"] * 4)
     assert (
-        told["accuracy on all images"] == f"{np.mean(truth == [row['class'] for row in rows]):.4f}"
+        notes["accuracy on all images"] == f"{np.mean(truth == [row['class'] for row in rows]):.4f}"
     )
     assert "no fine-tuned model of client 1" in refused(
-        capsys, found.path, tmp_path / "new", "--client", 1
+        capsys, result.path, tmp_path / "new", "--client", 1
     )
-    told = refused(capsys, found.path, "digits", "--client", 1, status=2)
-    assert 'DATA is "digits", where there is no image' in told
-    assert "trained on its own data" in refused(capsys, found.path, "own", "--client", 1)
+    notes = refused(capsys, result.path, "digits", "--client", 1, status=2)
+    assert 'DATA is "digits", where there is no image' in notes
+    assert "trained on its own data" in refused(capsys, result.path, "own", "--client", 1)
 
 
 def test_images_of_another_class_are_predicted_and_not_scored(runs, pictures, capsys, tmp_path):
-    found, (folder, _, _) = runs("fedavg"), pictures
-    known, before = ask(capsys, found.path, folder / "classes")
+    result, (folder, _, _) = runs("fedavg"), pictures
+    known, before = ask(capsys, result.path, folder / "classes")
     shutil.copytree(folder / "classes", tmp_path / "more")
     shutil.copytree(folder / "flat", tmp_path / "more/fox")
-    rows, told = ask(capsys, found.path, tmp_path / "more")
+    rows, notes = ask(capsys, result.path, tmp_path / "more")
     assert len(rows) == 2 * len(known) == 80
     assert [row for row in rows if not row["image"].startswith("fox/")] == known
-    assert told["accuracy on all images"] == before["accuracy on all images"]
-    assert told["images"] == "80, 40 to score on"
-    assert "fox" in told["classes"]
+    assert notes["accuracy on all images"] == before["accuracy on all images"]
+    assert notes["images"] == "80, 40 to score on"
+    assert "fox" in notes["classes"]
 
 
 # What cannot be done

@@ -85,9 +85,9 @@ def right(rows: list[dict[str, str]], labels) -> float:
     return float(np.mean([row["class"] == label for row, label in zip(rows, labels, strict=True)]))
 
 
-def by_hand(found: Run, points: np.ndarray) -> np.ndarray:
+def by_hand(result: Run, points: np.ndarray) -> np.ndarray:
     """Side of the geodesic: the logarithm at its reference is at right angles to its normal."""
-    stored = load_file(found.path / "model.safetensors")
+    stored = load_file(result.path / "model.safetensors")
     (p,), (w,), k = stored["references"], stored["normals"], -float(stored["curvature"])
     # Möbius addition of -p, in the disc of radius 1/sqrt(k) (Ungar, 2008).
     x2, p2, xp = np.square(points).sum(axis=1), p @ p, points @ p
@@ -117,18 +117,20 @@ def test_predictions_are_those_of_the_stored_geodesic(uniform, capsys):
 
 
 def test_the_runs_own_data_set_stands_for_its_test_points(uniform, capsys):
-    rows, told = ask(capsys, uniform.path, "uniform")
-    assert told["accuracy on the global test points"] == f"{uniform.summary['global_accuracy']:.4f}"
-    assert told["points"] == f"{len(rows)}, {len(rows)} to score on"
+    rows, notes = ask(capsys, uniform.path, "uniform")
+    assert (
+        notes["accuracy on the global test points"] == f"{uniform.summary['global_accuracy']:.4f}"
+    )
+    assert notes["points"] == f"{len(rows)}, {len(rows)} to score on"
 
 
 def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
-    found = run(tmp_path, **SMALL | {"hull__c": 2.0, "hull__classifier": "logistic"})
-    rows, told = ask(capsys, found.path, "uniform")
-    assert told["model"].startswith("global, logistic on tangent vectors, C = 2,")
-    assert told["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
+    result = run(tmp_path, **SMALL | {"hull__c": 2.0, "hull__classifier": "logistic"})
+    rows, notes = ask(capsys, result.path, "uniform")
+    assert notes["model"].startswith("global, logistic on tangent vectors, C = 2,")
+    assert notes["accuracy on the global test points"] == f"{result.summary['global_accuracy']:.4f}"
     stored, points = (
-        load_file(found.path / "model.safetensors"),
+        load_file(result.path / "model.safetensors"),
         PointDataset(PointSpec("uniform", Path(), num_points=300)).test().points,
     )
     norms = np.linalg.norm(points, axis=1, keepdims=True)
@@ -142,11 +144,11 @@ def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
 
 def test_named_groups_are_classes_and_score(named, files, capsys):
     points, labels = clouds(5, 50)
-    rows, told = ask(
+    rows, notes = ask(
         capsys, named.path, write_csv(files / "new.csv", points, labels, header="x,y,kind")
     )
     assert {row["class"] for row in rows} == set(NAMES)
-    assert told["accuracy on all points"] == f"{right(rows, labels):.4f}"
+    assert notes["accuracy on all points"] == f"{right(rows, labels):.4f}"
     assert right(rows, labels) > 0.9
     again, same = ask(capsys, named.path, files / "test.csv")
     assert same["accuracy on all points"] == f"{named.summary['global_accuracy']:.4f}"
@@ -168,11 +170,11 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
         write_csv(path, points, header="x,y" if kind.startswith("header") else "")
         if kind.endswith("tsv"):
             path.write_text(path.read_text().replace(",", "\t"))
-    rows, told = ask(capsys, named.path, path)
+    rows, notes = ask(capsys, named.path, path)
     assert rows == want
-    assert told["points"] == "12"
-    assert not any(name.startswith("accuracy") for name in told)
-    assert ("y_train" if kind.endswith("npz") else "points.label-key") in told["classes"]
+    assert notes["points"] == "12"
+    assert not any(name.startswith("accuracy") for name in notes)
+    assert ("y_train" if kind.endswith("npz") else "points.label-key") in notes["classes"]
 
 
 # What is refused
@@ -231,9 +233,9 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
 
 
 def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
-    rows, told = ask(capsys, named.path, files / "1.csv", "--state-path", files / "state")
+    rows, notes = ask(capsys, named.path, files / "1.csv", "--state-path", files / "state")
     assert len(rows) == 60
-    number = re.fullmatch(r"60, (\d+) to score on", told["points"])
+    number = re.fullmatch(r"60, (\d+) to score on", notes["points"])
     assert number
     assert int(number[1]) < 30  # 15% of 60, by a secret of the node
-    assert "accuracy on the test points" in told
+    assert "accuracy on the test points" in notes

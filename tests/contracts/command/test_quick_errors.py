@@ -57,7 +57,7 @@ SLIPS = [
 ]
 
 
-def test_slips_are_told_without_torch(tmp_path):
+def test_slips_are_reported_without_torch(tmp_path):
     (tmp_path / "pictures").mkdir()
     made = tmp_path / "runs" / "made"
     made.mkdir(parents=True)
@@ -70,8 +70,8 @@ def test_slips_are_told_without_torch(tmp_path):
         check=True,
     )
     for (words, text), line in zip(SLIPS, done.stdout.splitlines(), strict=True):
-        status, told, imported = json.loads(line)
-        assert text in told, words
+        status, notes, imported = json.loads(line)
+        assert text in notes, words
         assert (status, imported) == (2, []), words
     assert {path.name for path in tmp_path.iterdir()} == {"pictures", "runs"}
 

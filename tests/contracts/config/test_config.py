@@ -130,7 +130,7 @@ def test_real_nodes_may_bring_what_no_data_set_names(raw):
     assert parse(flatten(parse(raw))) == parse(raw)
 
 
-def test_folders_are_below_the_users_home_unless_told(monkeypatch, tmp_path):
+def test_folders_are_below_the_users_home_unless_reported(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert parse({}).results_path == tmp_path / "curvfed" / "results"
     assert parse({}).data_path == tmp_path / "curvfed" / "data"

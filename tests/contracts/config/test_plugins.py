@@ -124,11 +124,11 @@ def test_what_will_not_do_is_left_out_with_a_reason(answers):
 
 @pytest.mark.long
 def test_what_is_not_installed_here(tmp_path):
-    told = python(
+    notes = python(
         ASK, tmp_path / "home", words=("method=mine", "my-way.kind=b", "dataset=mine", "model=mine")
     ).splitlines()
     named = ('method = "mine"', 'unknown key "my-way.kind"', 'dataset = "mine"', 'model = "mine"')
-    for line, name in zip(told, named, strict=True):
+    for line, name in zip(notes, named, strict=True):
         assert line.startswith(f"refused: {name}")
         assert "must be installed wherever server and clients run" in line
 

@@ -81,8 +81,8 @@ def test_the_classes_of_a_client_are_counted_and_a_single_one_is_noted(own_home,
     assert len({*counts.values()}) > 2
     single = [client for client, number in counts.items() if number == 1]
     (note,) = [line for line in lines if "all examples are of one class" in line]
-    told = re.match(r"note: clients? ([\d, ]+) \(6 looked at\): ", note)[1]
-    assert told == ", ".join(single)
+    printed = re.match(r"note: clients? ([\d, ]+) \(6 looked at\): ", note)[1]
+    assert printed == ", ".join(single)
     assert "0" not in single
     assert look_for_notes(read_request(words))[0] == [note]
     config = read_request(words).config
@@ -127,4 +127,4 @@ def test_one_class_and_no_edges_are_noted(own_home, tmp_path, capsys):
     notes = notes_of(
         capsys, "method=fedavg", f"dataset={tmp_path / 'graph.pt'}", "partition=random"
     )
-    assert notes == ["note: clients 0, 1 (2 looked at): there are no edges"]
+    assert notes == ["note: clients 0, 1 (of 2 checked): there are no edges"]

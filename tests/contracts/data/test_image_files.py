@@ -62,15 +62,15 @@ def test_modes_of_pictures(tmp_path, mode):
     options = {"transparency": bytes(range(64))} if mode == "P" else {}
     image.save(path, **options)
     client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
-    found = client.images[0].numpy()
+    result = client.images[0].numpy()
     if mode == "P":
-        assert np.array_equal(found, np.stack([ramp, 255 - ramp // 4, np.full_like(ramp, 7)]))
+        assert np.array_equal(result, np.stack([ramp, 255 - ramp // 4, np.full_like(ramp, 7)]))
     elif mode == "1":
-        assert np.array_equal(found[0], np.array(image).astype(np.uint8) * 255)
+        assert np.array_equal(result[0], np.array(image).astype(np.uint8) * 255)
     elif mode in ("RGBA", "CMYK"):
-        assert np.array_equal(found, np.stack([ramp] * 3))
+        assert np.array_equal(result, np.stack([ramp] * 3))
     else:
-        assert np.array_equal(found, ramp[None])
+        assert np.array_equal(result, ramp[None])
 
 
 def test_sizes(tmp_path):

@@ -94,7 +94,7 @@ def test_both_parts_are_read_with_one_depth(tmp_path):
 
 
 @pytest.mark.parametrize("highest", [1, 100, 300, 1500])
-def test_a_depth_that_cannot_be_told_is_refused(tmp_path, highest):
+def test_a_depth_that_cannot_be_reported_is_refused(tmp_path, highest):
     pixels = np.zeros((8, 8), dtype=np.uint16)
     pixels[0, 0] = highest
     write(tmp_path / "own", "0.png", pixels)

@@ -62,7 +62,7 @@ ABSENT = {
 
 
 @pytest.mark.parametrize("parts", ABSENT)
-def test_parts_that_are_absent_are_drawn_and_told(tmp_path, parts):
+def test_parts_that_are_absent_are_drawn_and_reported(tmp_path, parts):
     masks = {"train": TRAIN, "val": VAL, "test": TEST}
     graph = own(tmp_path, **{f"{part}_mask": masks[part] for part in parts})
     drawn = {"train": graph.train, "val": graph.val, "test": graph.test}

@@ -55,7 +55,7 @@ def test_unknown_nodes_keep_their_edges_and_are_in_no_part(tmp_path, kind, has_m
 
 
 @pytest.mark.parametrize("kind", ["nodes", "graphs"])
-def test_classes_of_plus_and_minus_one_are_told(tmp_path, kind):
+def test_classes_of_plus_and_minus_one_are_reported(tmp_path, kind):
     signs = 2 * (torch.arange(NODES) % 2) - 1
     stored = user_fields() | {"y": signs}
     if kind == "graphs":
@@ -66,7 +66,7 @@ def test_classes_of_plus_and_minus_one_are_told(tmp_path, kind):
     assert made.history.count(hint) == 1
 
 
-def test_a_validation_part_is_drawn_by_the_seed_and_told(tmp_path, caplog):
+def test_a_validation_part_is_drawn_by_the_seed_and_reported(tmp_path, caplog):
     train = torch.arange(NODES) < 30
     torch.save(user_fields() | {"train_mask": train, "test_mask": ~train}, tmp_path / "own.pt")
     drawn = []
@@ -116,8 +116,8 @@ def test_edge_weights_are_normalised_as_by_pytorch_geometric(tmp_path, name):
     both, doubled = torch.cat([edges, edges.flip(0)], dim=1), torch.cat([weights, weights])
     places, entries = gcn_norm(both, doubled, NODES)
     expected = torch.zeros(NODES, NODES).index_put((places[0], places[1]), entries)
-    found = GraphInputs.of(made, torch.device("cpu")).adjacency.matrix.to_dense()
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
+    result = GraphInputs.of(made, torch.device("cpu")).adjacency.matrix.to_dense()
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-7)
     for client in load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", 3):
         assert client.numbers is not None
         assert client.edge_weights is not None
@@ -144,7 +144,7 @@ def test_an_edge_given_twice_has_the_mean_weight_and_a_negative_one_is_refused(t
 )
 def test_graphs_of_unknown_class_are_predicted_however_it_is_written(y):
     graph = {"x": torch.ones(2, 3), "edge_index": torch.tensor([[0], [1]]), "y": y}
-    found = check_graphs("here", [graph, graph], ("a", "b"))
-    assert (found.labels.tolist(), found.class_names) == ([-1, -1], ("a", "b"))
+    result = check_graphs("here", [graph, graph], ("a", "b"))
+    assert (result.labels.tolist(), result.class_names) == ([-1, -1], ("a", "b"))
     with pytest.raises(DataError):
         check_graphs("here", [graph, graph])

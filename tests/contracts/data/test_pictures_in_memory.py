@@ -57,7 +57,7 @@ def test_a_single_colour_image_is_not_read_as_many_narrow_grey_ones():
     check_data("data[0]", image[None], stand_in=("cat", "dog"))
 
 
-def test_flat_images_are_told_from_points():
+def test_flat_images_are_reported_from_points():
     with refuses("flat-images", "data[0]", "64 values", "reshape(-1, 8, 8)"):
         check_data("data[0]", (PIXELS.reshape(6, 64), LABELS))
 

@@ -228,7 +228,7 @@ def test_a_quote_that_is_not_closed_takes_no_lines_into_a_class(tmp_path, end):
 
 
 @pytest.mark.parametrize("header", ["", "a,b,c\n"])
-def test_decimal_classes_are_told_to_need_a_name(header, tmp_path):
+def test_decimal_classes_are_reported_to_need_a_name(header, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(f"{header}0.1,-0.2,0.5\n0.3,0.4,1.5\n")
     with refuses("no-column", "Decimal numbers", "points.label-key to that name"):

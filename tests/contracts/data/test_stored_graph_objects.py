@@ -115,11 +115,11 @@ def test_every_form_is_read_as_the_same_graph(tmp_path, form, zipped):
     torch.save(stored, tmp_path / "own.pt", _use_new_zipfile_serialization=zipped)
     raw = read_user_file(tmp_path / "own.pt")
     torch.testing.assert_close(raw.features.to_dense(), user_fields()["x"])
-    found = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
-    torch.testing.assert_close(found.features.to_dense(), expected.features.to_dense())
+    result = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
+    torch.testing.assert_close(result.features.to_dense(), expected.features.to_dense())
     for name in ("edge_index", "labels", "train", "val", "test"):
-        assert torch.equal(getattr(found, name), getattr(expected, name)), name
-    assert found.edge_weights is None
+        assert torch.equal(getattr(result, name), getattr(expected, name)), name
+    assert result.edge_weights is None
     in_memory = check_data("here", stored)
     assert torch.equal(in_memory.labels, raw.labels)
     assert (

@@ -146,14 +146,14 @@ def test_one_flipped_bit_is_never_loaded_silently(kind, flips, tmp_path, caplog)
             whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]
         )
         try:
-            found = stored.load()
+            result = stored.load()
         except NAMED:
             refused += 1
         except ValueError as error:
             assert str(stored.path) in str(error)  # noqa: PT017
             refused += 1
         else:  # the flip hit the name of the digest: all else is whole
-            assert stored.equal(found, content), (place, bit)
+            assert stored.equal(result, content), (place, bit)
     assert refused > 0.5 * flips
     stored.path.write_bytes(whole)
     assert stored.equal(stored.load(), content)

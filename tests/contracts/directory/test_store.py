@@ -34,8 +34,8 @@ def test_what_is_saved_comes_back(tmp_path):
     store = Store(tmp_path / "a" / "b")
     metadata = {"run": 'a "name" with ü', "numbers": [1, 2.5, None], "nested": {"x": {}}}
     store.save(3, ARRAYS, metadata)
-    arrays, told = store.load(3)
-    assert told == metadata
+    arrays, notes = store.load(3)
+    assert notes == metadata
     assert arrays.keys() == ARRAYS.keys()
     for name, array in ARRAYS.items():
         assert (arrays[name].dtype, arrays[name].shape) == (array.dtype, array.shape)

@@ -56,9 +56,9 @@ def test_settings_that_users_write_need_no_heading_and_may_have_none_of_another_
 def test_every_dtype_of_the_format_comes_back(dtype, tmp_path):
     store, array = Store(tmp_path), np.arange(6).astype(dtype)
     store.save(1, {"a": array}, {})
-    (found,) = store.load(1)[0].values()
-    assert found.dtype == array.dtype
-    np.testing.assert_array_equal(found, array)
+    (result,) = store.load(1)[0].values()
+    assert result.dtype == array.dtype
+    np.testing.assert_array_equal(result, array)
     np.testing.assert_array_equal(load_file(tmp_path / "00000001.safetensors")["a"], array)
 
 

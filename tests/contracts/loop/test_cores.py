@@ -64,9 +64,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     ],
 )
 def test_quotas(machine, own, files, quota):
-    found = machine(own=own, files=files)
-    assert found.quota == quota
-    assert found.free == found.usable == min(8, max(1, int(min(quota, 8))))
+    result = machine(own=own, files=files)
+    assert result.quota == quota
+    assert result.free == result.usable == min(8, max(1, int(min(quota, 8))))
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_quotas(machine, own, files, quota):
     ],
 )
 def test_other_programs(machine, affine, load, free):
-    found = machine(affine, load)
-    assert found.free == free
-    assert found.usable == affine
+    result = machine(affine, load)
+    assert result.free == free
+    assert result.usable == affine
 
 
 def test_what_decides_is_said(machine):
     assert str(machine()) == "8 of 8 cores are free (load 0.0)"
     busy = machine(8, "19.7 0.9 0.9 21/800 4242")
     assert (busy.free, str(busy)) == (1, "0 of 8 cores are free (load 19.7)")
-    found = machine(4, "6.9 7 7 8/800 1", files={"cpu.max": "300000 100000"})
-    assert str(found) == "1 of 8 cores is free (affinity 4, quota 3, load 6.9)"
+    result = machine(4, "6.9 7 7 8/800 1", files={"cpu.max": "300000 100000"})
+    assert str(result) == "1 of 8 cores is free (affinity 4, quota 3, load 6.9)"

@@ -26,21 +26,21 @@ from curvfed.strategies.base.method import Method
     ],
 )
 def test_the_examples_are_true(name):
-    found = doctest.testmod(importlib.import_module(f"curvfed.{name}"))
-    assert found.failed == 0
-    assert found.attempted > 0
+    result = doctest.testmod(importlib.import_module(f"curvfed.{name}"))
+    assert result.failed == 0
+    assert result.attempted > 0
 
 
 def example_classes(module: str) -> list[type]:
     """The halves of methods that the docstrings of a module show."""
-    found = []
+    result = []
     for test in doctest.DocTestFinder().find(importlib.import_module(f"curvfed.{module}")):
         names: dict[str, Any] = dict(test.globs)
         source = "\n".join(example.source for example in test.examples)
         if "class " not in source:
             continue
         exec(source, names)  # the project's own docstrings
-        found += [
+        result += [
             value
             for name, value in names.items()
             if name not in test.globs
@@ -48,7 +48,7 @@ def example_classes(module: str) -> list[type]:
             and issubclass(value, Learner | Aggregation)
             and value.__module__ == test.globs["__name__"]
         ]
-    return found
+    return result
 
 
 EXAMPLES = [

@@ -35,7 +35,7 @@ def test_a_run_imports_what_it_runs(tmp_path):
         check=True,
     )
     for line, unused in zip(done.stdout.splitlines()[-2:], UNUSED.values(), strict=True):
-        found = {name.removeprefix("curvfed.") for name in line.split()}
-        methods = {name for name in found if name.startswith("strategies.methods.")}
+        result = {name.removeprefix("curvfed.") for name in line.split()}
+        methods = {name for name in result if name.startswith("strategies.methods.")}
         assert methods == {"strategies.methods.fedavg"}
-        assert [name for name in sorted(found) if re.match(unused, name)] == []
+        assert [name for name in sorted(result) if re.match(unused, name)] == []

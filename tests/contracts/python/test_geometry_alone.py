@@ -98,8 +98,10 @@ def test_public_names():
 
 @pytest.mark.parametrize("name", ["curvfed.geometry", *MODULES])
 def test_examples(name):
-    found = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.failed == 0
+    result = doctest.testmod(
+        importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    assert result.failed == 0
 
 
 PUBLIC = [

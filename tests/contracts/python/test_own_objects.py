@@ -92,7 +92,7 @@ def test_keywords_of_a_factory_are_set_by_a_partial():
     } == {16}
 
 
-def test_a_class_within_a_function_runs_and_another_process_is_told_why_it_cannot():
+def test_a_class_within_a_function_runs_and_another_process_is_reported_why_it_cannot():
     class Local(Mean):
         pass
 
@@ -122,7 +122,7 @@ def test_a_row_and_a_learner_run_as_methods_of_packages_do():
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "words"),
     [
         ({"model": Mean(2, 2)}, "network of the class Mean; allowed is the class"),
         ({"model": 3}, "model is 3; allowed is a name, a class or a function"),
@@ -134,7 +134,7 @@ def test_a_row_and_a_learner_run_as_methods_of_packages_do():
         ({"method": METHODS["fedprox"]}, '"fedprox" of a method of curvfed\'s'),
     ],
 )
-def test_what_is_neither_is_refused_before_anything_is_made(keys, told, here):
-    with pytest.raises(ValueError, match=told):
+def test_what_is_neither_is_refused_before_anything_is_made(keys, words, here):
+    with pytest.raises(ValueError, match=words):
         curvfed.simulate(**{"method": "fedavg"} | SMALL | keys)
     assert not (here / "curvfed" / "results").exists()

@@ -145,24 +145,24 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     # And what is predicted of them.
     client = None if family in ("graphs", "points") else 2
     shown = [items[2], paths[2]] if family != "images" else [items[2][0], paths[2]]
-    found, read = (made.predict(one, client) for one in shown)
+    outcome, read = (made.predict(one, client) for one in shown)
     names = [
         family.removesuffix("s"),
         "class",
         "probability",
         *(["unknown"] if family == "points" else []),
     ]
-    assert found.columns.tolist() == read.columns.tolist() == names
-    assert found["class"].tolist() == read["class"].tolist()
-    assert found.probability.tolist() == read.probability.tolist()
-    assert found[names[0]].tolist() == list(range(len(found)))
+    assert outcome.columns.tolist() == read.columns.tolist() == names
+    assert outcome["class"].tolist() == read["class"].tolist()
+    assert outcome.probability.tolist() == read.probability.tolist()
+    assert outcome[names[0]].tolist() == list(range(len(outcome)))
     command = predict.predict(TrainedRun.read(made.path), str(paths[2]), client)
     assert read["class"].tolist() == command.classes
     assert read[names[0]].astype(str).tolist() == command.names
 
 
 @pytest.mark.parametrize(
-    ("item", "told"),
+    ("item", "words"),
     [
         ("graph.pt", r"data\[0\]: no file or folder graph.pt; allowed is a path"),
         (Data(edge_index=torch.zeros(2, 0, dtype=torch.long)), r"data\[0\]: x must be a tensor"),
@@ -176,8 +176,8 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
         ((np.zeros((4, 3)), [0] * 4), r"data\[0\]: points is float64 of shape \(4, 3\)"),
     ],
 )
-def test_data_that_will_not_do_are_refused_before_anything_is_made(item, told, here):
-    with pytest.raises(DataError, match=told):
+def test_data_that_will_not_do_are_refused_before_anything_is_made(item, words, here):
+    with pytest.raises(DataError, match=words):
         curvfed.simulate("fedavg", data=[item], **SMALL)
     assert results(here) == []
 
@@ -206,7 +206,7 @@ def test_numbers_of_numpy_count_clients():
 def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):
     made = curvfed.simulate("local", num_supernodes=2, run_name="mine", **SMALL)
     before = {path.name: path.stat().st_mtime_ns for path in made.path.iterdir()}
-    for keys, told in (
+    for keys, words in (
         (
             {"run_name": "mine"},
             'run-name = "mine": .* exists; allowed is a new name, or resume = true',
@@ -214,7 +214,7 @@ def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):
         ({"run_name": "absent", "resume": True}, "resume = true: there is no run in"),
         ({"run_name": "mine", "resume": True, "seed": 5}, "seed = 5, but the run began with 0"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=words):
             curvfed.simulate("local", num_supernodes=2, **SMALL | keys)
     assert results(here) == ["mine"]
     assert {path.name: path.stat().st_mtime_ns for path in made.path.iterdir()} == before
@@ -257,7 +257,7 @@ def test_keys_are_those_of_the_run_config(tmp_path):
         ({"dataset": "coraa"}, {"dataset": "coraa"}),
     ],
 )
-def test_a_wrong_key_is_told_as_the_command_tells_it(keys, settings, here):
+def test_a_wrong_key_is_reported_as_the_command_tells_it(keys, settings, here):
     with pytest.raises(ConfigError) as refused:
         parse(settings)
     with pytest.raises(ConfigError, match=f"^{re.escape(str(refused.value))}$"):
@@ -289,9 +289,9 @@ def test_runs_on_own_data_are_named_so_and_resumed_with_and_without_saying_it(tm
     ]
     for number, dataset in enumerate(["auto", "own", "auto"], start=1):
         keys = {"num_rounds": number, "dataset": dataset, "embedding_dim": 8, "method": "fedavg"}
-        found = run(tmp_path, "mine", nodes=configs, resume=number > 1, **keys)
-        assert curvfed.load(found.path).config["dataset"] == "own"
-        assert found.summary["rounds"] == number
+        outcome = run(tmp_path, "mine", nodes=configs, resume=number > 1, **keys)
+        assert curvfed.load(outcome.path).config["dataset"] == "own"
+        assert outcome.summary["rounds"] == number
     with pytest.raises(ConfigError, match='dataset = "own": this node has no data of its own'):
         curvfed.simulate("fedavg", "own", num_supernodes=2)
 
@@ -316,7 +316,7 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
 
 
 def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
-    told = {
+    notes = {
         "status": "completed",
         "method": "<b>m</b>",
         "dataset": "a & b",
@@ -330,18 +330,18 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     }
     folder = tmp_path / "<run>"
     folder.mkdir()
-    (folder / "summary.json").write_text(json.dumps(told))
-    found = curvfed.load(folder)
-    shown = found._repr_html_()
+    (folder / "summary.json").write_text(json.dumps(notes))
+    outcome = curvfed.load(folder)
+    shown = outcome._repr_html_()
     assert "report.html" not in shown
-    assert found.report() == folder / "report.html"
-    linked = found._repr_html_()
+    assert outcome.report() == folder / "report.html"
+    linked = outcome._repr_html_()
     assert f'<a href="{(folder / "report.html").as_uri()}">' in linked
     tags = {"table", "thead", "tbody", "tr", "th", "td", "p", "a"}
     assert set(re.findall(r"</?(\w+)", linked)) <= tags
     for text in ("&lt;b&gt;m&lt;/b&gt;", "a &amp; b", "91.2% ± 5.0%", "<td>75.0%</td>"):
         assert text in shown
-    assert repr(found) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"
+    assert repr(outcome) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"
 
 
 def test_a_run_is_found_by_its_path_or_its_name(tmp_path, monkeypatch):
@@ -360,16 +360,16 @@ def test_importing_the_package_imports_nothing_heavy():
         " 'flwr', 'pandas', 'numpy', 'pydantic') if name in sys.modules])\nfrom curvfed import"
         " geometry\ntry: curvfed.nothing\nexcept AttributeError as error: print(error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout == "[]\nmodule 'curvfed' has no attribute 'nothing'\n"
+    notes = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert notes.stdout == "[]\nmodule 'curvfed' has no attribute 'nothing'\n"
     assert {"Run", "load", "simulate", "__version__"} <= set(dir(curvfed))
 
 
 def test_the_examples_in_the_docstrings_are_true():
     for module in (curvfed, python_api, stored_run):
-        found = doctest.testmod(module)
-        assert found.attempted > 0
-        assert found.failed == 0
+        outcome = doctest.testmod(module)
+        assert outcome.attempted > 0
+        assert outcome.failed == 0
 
 
 @pytest.mark.long

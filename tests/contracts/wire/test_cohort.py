@@ -105,16 +105,16 @@ def ask(
 
 
 def test_replies_come_in_any_order():
-    told: list[tuple[int, int]] = []
+    notes: list[tuple[int, int]] = []
     grid = Scripted([[good(13, 3)], [], [good(11, 1), good(12, 2)]])
     replies, failures, seconds = ask(
-        grid, (11, 12, 13), on_reply=lambda *progress: told.append(progress)
+        grid, (11, 12, 13), on_reply=lambda *progress: notes.append(progress)
     )
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2, 13: 3}
     assert failures == {}
     assert seconds.keys() == {11, 12, 13}
     assert seconds[13] < seconds[11]
-    assert told == [(1, 3), (3, 3)]
+    assert notes == [(1, 3), (3, 3)]
 
 
 def test_a_node_that_has_gone_has_not_answered():
@@ -186,13 +186,13 @@ class Network(Scripted):
             if one in self.taken
         ]
         self.told_lost += len(lost)
-        found = [*super().pull_messages(message_ids)]
-        self.taken |= {message.metadata.reply_to_message_id for message in found}
+        result = [*super().pull_messages(message_ids)]
+        self.taken |= {message.metadata.reply_to_message_id for message in result}
         if any(
-            not one.has_error() and one.content["header"]["num_examples"] == HALF for one in found
+            not one.has_error() and one.content["header"]["num_examples"] == HALF for one in result
         ):
             assert self.rest.wait(LONG)
-        return found + lost
+        return result + lost
 
 
 HALF = 777
@@ -230,13 +230,13 @@ def test_a_half_that_never_comes_is_lost(monkeypatch):
 
     class Lossy(Network):
         def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-            found = super().pull_messages(message_ids)
+            result = super().pull_messages(message_ids)
             is_half = [
                 not one.has_error() and one.content["header"]["num_examples"] == HALF
-                for one in found
+                for one in result
             ]
             lost = error(11, ErrorCode.MESSAGE_UNAVAILABLE)(self.asked)
-            return [lost if half else one for half, one in zip(is_half, found, strict=True)]
+            return [lost if half else one for half, one in zip(is_half, result, strict=True)]
 
     grid = Lossy([[good(11, HALF)], [good(12, 2)]])
     threading.Timer(0.3, grid.rest.set).start()

@@ -163,8 +163,8 @@ def test_arrays_come_back_to_the_bit(given_arrays):
 
 
 @given(headers, ints, facts, named_arrays, named_arrays, parts)
-def test_request_round_trip(header, stamp, told, sent, fixed, besides):
-    request = Request(header, stamp, told, encode_arrays(sent), encode_arrays(fixed), besides)
+def test_request_round_trip(header, stamp, notes, sent, fixed, besides):
+    request = Request(header, stamp, notes, encode_arrays(sent), encode_arrays(fixed), besides)
     back = decode_request(encode_request(request))
     assert replace(back, arrays=request.arrays, fixed=request.fixed) == request
     assert equal(decode_arrays(back.arrays), sent)
@@ -209,8 +209,8 @@ def test_description_round_trip(description, data):
 )
 def test_points_have_two_coordinates_and_may_have_no_classes(description, words):
     """A client that holds no points may take part."""
-    told = replace(DESCRIPTION, statistics={})
-    points = replace(told, task="points", num_features=2, class_names=())
+    notes = replace(DESCRIPTION, statistics={})
+    points = replace(notes, task="points", num_features=2, class_names=())
     reply = Reply(ASKED, 0, description=points)
     assert decode_reply(encode_reply(reply), ASKED) == reply
     wrong = Reply(ASKED, 0, description=replace(points, **description))
@@ -222,11 +222,13 @@ def test_points_have_two_coordinates_and_may_have_no_classes(description, words)
     ("partition", "parts"), [(1, 0), (1, 1), (1, -1), (-1, 3), (1, MAX_PARTITIONS + 1)]
 )
 def test_a_part_that_a_public_data_set_cannot_have(partition, parts):
-    told = replace(DESCRIPTION, partition_digest="p" * 64, num_partitions=2)
-    assert decode_reply(encode_reply(Reply(ASKED, 1, description=told)), ASKED).description == told
+    notes = replace(DESCRIPTION, partition_digest="p" * 64, num_partitions=2)
+    assert (
+        decode_reply(encode_reply(Reply(ASKED, 1, description=notes)), ASKED).description == notes
+    )
     with pytest.raises(MessageError) as caught:
         decode_reply(
-            encode_reply(Reply(ASKED, partition, description=replace(told, num_partitions=parts))),
+            encode_reply(Reply(ASKED, partition, description=replace(notes, num_partitions=parts))),
             ASKED,
         )
     assert str(caught.value).startswith(
@@ -357,11 +359,11 @@ def test_bytes_that_are_no_array(arrays_record):
 )
 def test_any_bytes_are_an_array_or_refused(data):
     try:
-        found = decode_arrays(raw(data))
+        result = decode_arrays(raw(data))
     except MessageError:
         return
-    assert isinstance(found["w"], np.ndarray)
-    assert not found["w"].dtype.hasobject
+    assert isinstance(result["w"], np.ndarray)
+    assert not result["w"].dtype.hasobject
 
 
 @given(st.data())
@@ -404,12 +406,12 @@ def test_arrays_that_do_not_fit_are_named(changes, words):
 
 @given(st.text())
 def test_a_reason_is_one_line_that_moves_no_cursor(text):
-    found = str(MessageError(text))
-    assert len(found) <= MAX_REASON
-    assert found.isprintable()
-    assert one_line(found) == found
+    result = str(MessageError(text))
+    assert len(result) <= MAX_REASON
+    assert result.isprintable()
+    assert one_line(result) == result
     if text.isprintable() and len(text) <= MAX_REASON and text == " ".join(text.split()):
-        assert found == text
+        assert result == text
 
 
 @pytest.mark.parametrize("phase", WITHOUT_ARRAYS)

@@ -247,19 +247,19 @@ def test_the_command_runs_and_both_halves_work(copy):
 
 
 def test_the_names_of_parameters_are_the_models():
-    told = {
+    notes = {
         kind: names.split()
         for kind, names in re.findall(r"\| `(\w+)`[^|]* \| .*?`([\w. ]+)` \|", PAGE)
     }
-    shared = told["gcn"]
-    told["gated"] += shared
-    told["lorentz"] += shared
-    told["split"] += shared
-    told["mean"] = shared
+    shared = notes["gcn"]
+    notes["gated"] += shared
+    notes["lorentz"] += shared
+    notes["split"] += shared
+    notes["mean"] = shared
     specs = {
         kind: ModelSpec("nodes", kind, 5, 3, 4, 0.5, curvature=None) for kind in MODELS["nodes"]
     }
     real = {kind: dict(spec.build(0).named_parameters()) for kind, spec in specs.items()}
-    assert {kind: sorted(names) for kind, names in told.items()} == {
+    assert {kind: sorted(names) for kind, names in notes.items()} == {
         kind: sorted(names) for kind, names in real.items()
     }

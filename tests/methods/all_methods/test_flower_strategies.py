@@ -43,9 +43,9 @@ def untrained(tmp_path_factory):
 
 @pytest.mark.parametrize("base", only(FLOWER, {"flower:FedAdam", "flower:Krum"}.__contains__))
 def test_every_one_of_them_trains(base, untrained, tmp_path):
-    found = digits(tmp_path, "run", base, num_rounds=6)
-    assert found.summary["status"] == "completed"
-    assert found.summary["global_accuracy"] > untrained.summary["global_accuracy"] + 0.25
+    result = digits(tmp_path, "run", base, num_rounds=6)
+    assert result.summary["status"] == "completed"
+    assert result.summary["global_accuracy"] > untrained.summary["global_accuracy"] + 0.25
 
 
 def lies(reply):
@@ -76,8 +76,8 @@ def test_a_liar_in_the_last_round_costs_the_average_its_model_and_these_little(
     base, average, tmp_path
 ):
     honest = digits(tmp_path, "honest", base, num_rounds=6)
-    found = digits(tmp_path, "run", base, num_rounds=6, intercept=lying_in(6))
-    assert found.summary["global_accuracy"] > honest.summary["global_accuracy"] - 0.1
+    result = digits(tmp_path, "run", base, num_rounds=6, intercept=lying_in(6))
+    assert result.summary["global_accuracy"] > honest.summary["global_accuracy"] - 0.1
     assert average.summary["global_accuracy"] < honest.summary["global_accuracy"] - 0.25
 
 

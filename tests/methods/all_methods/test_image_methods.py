@@ -65,14 +65,15 @@ def small(folder, name="run", **settings):
     return run(folder, name, **SMALL | settings)
 
 
-def spec_of(found):
+def spec_of(result):
     """The settled configuration of a run, and its model."""
     config = resolve_defaults(
-        parse({"dataset": "digits", "embedding-dim": 8} | {"method": found.summary["method"]}),
+        parse({"dataset": "digits", "embedding-dim": 8} | {"method": result.summary["method"]}),
         "images",
     )
     facts = Facts(
-        **found.described["facts"] | {"class_names": tuple(found.described["facts"]["class_names"])}
+        **result.described["facts"]
+        | {"class_names": tuple(result.described["facts"]["class_names"])}
     )
     return config, model_spec(config, facts)
 
@@ -84,24 +85,24 @@ def spec_of(found):
 def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     recorder = Recorder()
     more = {"num_rounds": 6 if method in ACCURATE else 3, "learning_rate": 0.1}
-    found = small(tmp_path, method=method, intercept=recorder, **more)
-    assert found.summary["status"] == "completed"
-    config, spec = spec_of(found)
+    result = small(tmp_path, method=method, intercept=recorder, **more)
+    assert result.summary["status"] == "completed"
+    config, spec = spec_of(result)
     page, row = documented_methods()[method], METHODS[method]
     names = list(named_state(build_model(spec, 0)))
     personal = row.personal_names(names)
     for reply in recorder.replies("fine-tune"):
         assert not array_names(reply)
-    assert (found.summary["global_accuracy"] is None) == (
+    assert (result.summary["global_accuracy"] is None) == (
         bool(personal) or config.aggregation in OWN_STARTS
     )
     if method in ACCURATE:  # ten classes
-        assert found.summary["global_accuracy"] > 0.6
-    assert found.summary["personal_accuracy_mean"] > 0.2
+        assert result.summary["global_accuracy"] > 0.6
+    assert result.summary["personal_accuracy_mean"] > 0.2
     tunes = config.fine_tunes and page.sends
-    assert [row["phase"] for row in found.rounds].count("fine-tune") == bool(tunes)
+    assert [row["phase"] for row in result.rounds].count("fine-tune") == bool(tunes)
     if tunes:
-        (file,) = (found.path / "checkpoint" / "clients" / "00000" / "tuned").glob("*.safetensors")
+        (file,) = (result.path / "checkpoint" / "clients" / "00000" / "tuned").glob("*.safetensors")
         assert parameters_in(load_file(file)).keys() == set(names)
 
 
@@ -152,8 +153,8 @@ def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path)
                 file.unlink()
         return handle(request)
 
-    found = small(tmp_path, method="spherefed", num_rounds=3, intercept=lose)
-    reasons = {row["round"]: row["reasons"] for row in found.rounds if row["phase"] == "train"}
+    result = small(tmp_path, method="spherefed", num_rounds=3, intercept=lose)
+    reasons = {row["round"]: row["reasons"] for row in result.rounds if row["phase"] == "train"}
     assert reasons["1"] == reasons["3"] == ""
     assert "partition 2: the fixed parameters of this run are not stored" in reasons["2"]
 
@@ -169,28 +170,28 @@ def test_fine_tuning_leaves_no_trace_in_the_rounds(method, tmp_path):
 
 @pytest.mark.parametrize("fine_tune", ["trained", "all", "head", "closed-form"])
 def test_what_fine_tuning_changes(fine_tune, tmp_path):
-    found = small(tmp_path, method="spherefed", fine_tune=fine_tune, num_rounds=1)
+    result = small(tmp_path, method="spherefed", fine_tune=fine_tune, num_rounds=1)
     changed = set()
     for partition in range(3):
-        (file,) = (found.path / "checkpoint" / "clients" / f"{partition:05d}" / "tuned").glob(
+        (file,) = (result.path / "checkpoint" / "clients" / f"{partition:05d}" / "tuned").glob(
             "*.safetensors"
         )
         personal = parameters_in(load_file(file))
         changed |= {
             name.split(".")[0]
             for name, array in personal.items()
-            if not np.array_equal(array, found.model[name])
+            if not np.array_equal(array, result.model[name])
         }
     assert changed == {"trained": {"body"}, "all": {"body", "head"}}.get(fine_tune, {"head"})
 
 
 def test_the_calibrated_head_is_the_least_squares_one_of_all_features(tmp_path):
-    found = small(tmp_path, method="spherefed", num_rounds=2)
-    config, spec = spec_of(found)
+    result = small(tmp_path, method="spherefed", num_rounds=2)
+    config, spec = spec_of(result)
     model = build_model(spec, 0).eval()
     with torch.no_grad():
         for name, tensor in named_state(model).items():
-            tensor.copy_(torch.from_numpy(found.model[name]))
+            tensor.copy_(torch.from_numpy(result.model[name]))
     features, targets = [], []
     pixels = parse(flatten(config) | {"images.train-subset": 240, "images.test-subset": 100})
     for node in simulated_nodes(3):
@@ -203,14 +204,14 @@ def test_the_calibrated_head_is_the_least_squares_one_of_all_features(tmp_path):
     pooled, _, _, _ = np.linalg.lstsq(
         torch.cat(features).numpy(), torch.cat(targets).numpy(), rcond=1e-6
     )
-    head = found.model["calibrated/head.weight"]
+    head = result.model["calibrated/head.weight"]
     assert head.shape == (10, 8)
     # Features are float32 on one side, of another batch on the other, and V squares their condition
     # number.
     np.testing.assert_allclose(head, pooled.T, rtol=0, atol=1e-3)
-    metrics = found.summary["metrics"]
-    assert found.summary["global_accuracy"] == metrics["global_accuracy_calibrated"]
-    assert metrics["global_accuracy_uncalibrated"] == float(found.rounds[1]["global_accuracy"])
+    metrics = result.summary["metrics"]
+    assert result.summary["global_accuracy"] == metrics["global_accuracy_calibrated"]
+    assert metrics["global_accuracy_uncalibrated"] == float(result.rounds[1]["global_accuracy"])
 
 
 def test_any_method_with_a_linear_classifier_is_calibrated_on_demand(tmp_path):
@@ -277,12 +278,12 @@ def test_a_calibration_that_fails_costs_nothing_else(tmp_path):
             return forged(lambda r: replace(r, error="no"))(request, lambda _: reply)
         return reply
 
-    found = small(tmp_path, method="spherefed", intercept=refuse)
-    assert found.summary["status"] == "completed"
-    assert "0 good replies" in found.summary["metrics"]["not_calibrated"]
-    assert found.summary["global_accuracy"] == float(found.rounds[1]["global_accuracy"])
-    assert not any(name.startswith("calibrated/") for name in found.model)
-    assert found.rounds[-1]["phase"] == "fine-tune"
+    result = small(tmp_path, method="spherefed", intercept=refuse)
+    assert result.summary["status"] == "completed"
+    assert "0 good replies" in result.summary["metrics"]["not_calibrated"]
+    assert result.summary["global_accuracy"] == float(result.rounds[1]["global_accuracy"])
+    assert not any(name.startswith("calibrated/") for name in result.model)
+    assert result.rounds[-1]["phase"] == "fine-tune"
 
 
 @pytest.mark.parametrize(
@@ -301,9 +302,9 @@ def test_work_that_a_client_cannot_have_done_is_dropped(change, reason, tmp_path
         )
         return replace(reply, **more)
 
-    found = small(tmp_path, method="fednova", intercept=Fault(1, forged(forge), "train", 2))
-    assert reason in found.rounds[1]["reasons"]
-    assert found.rounds[1]["replies"] == "2"
+    result = small(tmp_path, method="fednova", intercept=Fault(1, forged(forge), "train", 2))
+    assert reason in result.rounds[1]["reasons"]
+    assert result.rounds[1]["replies"] == "2"
 
 
 def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path):
@@ -324,12 +325,12 @@ def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path
 @pytest.mark.parametrize("method", only(MISSING_CLASSES, "spherefed".__eq__))
 def test_clients_without_images_and_classes_that_nobody_has(method, tmp_path):
     settings = {"alpha": 1e-3, "min_client_size": 0, "clients": 12, "images__train_subset": 60}
-    found = small(tmp_path, method=method, num_rounds=2, **settings)
-    assert found.summary["status"] == "completed"
-    first = [row for row in found.clients if (row["phase"], row["round"]) == ("train", "1")]
+    result = small(tmp_path, method=method, num_rounds=2, **settings)
+    assert result.summary["status"] == "completed"
+    first = [row for row in result.clients if (row["phase"], row["round"]) == ("train", "1")]
     assert 0 in [int(row["num_examples"]) for row in first]
-    assert not any(row["dropped"] for row in found.clients)
-    counts = [client["statistics"]["class_counts"] for client in found.described["clients"]]
+    assert not any(row["dropped"] for row in result.clients)
+    counts = [client["statistics"]["class_counts"] for client in result.described["clients"]]
     assert any(sum(one) == 0 for one in counts)
 
 
@@ -345,13 +346,13 @@ def test_a_client_whose_loss_is_nan_is_dropped_by_name(tmp_path, monkeypatch):
     plain = small(tmp_path, "plain", method="hyperfed", num_rounds=1)
     worst = int(plain.clients[1]["num_examples"])
     monkeypatch.setattr(learner_side, "train", poisoned)
-    found = small(tmp_path, method="hyperfed", num_rounds=2, fine_tune_epochs=0)
+    result = small(tmp_path, method="hyperfed", num_rounds=2, fine_tune_epochs=0)
     assert {
         row["partition"]
-        for row in found.clients
+        for row in result.clients
         if "the loss is nan in local epoch 1" in row["dropped"]
     } == {"1"}
-    assert all(np.isfinite(array).all() for array in found.model.values())
+    assert all(np.isfinite(array).all() for array in result.model.values())
 
 
 def inflated(place):
@@ -385,10 +386,10 @@ def test_sums_that_are_none_are_dropped(method, places, tmp_path):
         return forged(forge)(request, handle) if is_sum else handle(request)
 
     settings = {"clients": 9, "images__train_subset": 450}
-    found = small(tmp_path, method=method, num_rounds=1, intercept=answer, **settings)
-    (row,) = [row for row in found.rounds if row["phase"] == CALIBRATE]
+    result = small(tmp_path, method=method, num_rounds=1, intercept=answer, **settings)
+    (row,) = [row for row in result.rounds if row["phase"] == CALIBRATE]
     assert (row["replies"], row["dropped"]) == ("2", "7")
-    assert all(np.isfinite(array).all() for array in found.model.values())
+    assert all(np.isfinite(array).all() for array in result.model.values())
 
 
 def folders(tmp_path, *shapes, classes=("cat", "dog")):
@@ -404,10 +405,10 @@ def test_real_nodes_with_folders_of_their_own(tmp_path):
     nodes = folders(tmp_path, (16, 16, 3), (16, 16, 3))
     write_classes(tmp_path / "test", {"cat": 5, "dog": 5}, seed=9, shape=(16, 16, 3))
     settings = {"method": "hyperfed", "nodes": nodes, "test_data": str(tmp_path / "test")}
-    found = run(tmp_path, **settings)
-    assert found.described["facts"]["shape"] == "3x16x16"
-    assert found.summary["global_accuracy"] == float(found.rounds[-2]["global_accuracy"])
-    assert all(not client["statistics"] for client in found.described["clients"])
+    result = run(tmp_path, **settings)
+    assert result.described["facts"]["shape"] == "3x16x16"
+    assert result.summary["global_accuracy"] == float(result.rounds[-2]["global_accuracy"])
+    assert all(not client["statistics"] for client in result.described["clients"])
     assert list((tmp_path / "nodes" / "state0").rglob("tuned/*.safetensors"))
     write_classes(tmp_path / "more", {"cat": 5, "eel": 5}, seed=9, shape=(16, 16, 3))
     with pytest.raises(ConfigError, match=r"classes \['eel'\]"):
@@ -416,8 +417,8 @@ def test_real_nodes_with_folders_of_their_own(tmp_path):
 
 def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
     nodes = folders(tmp_path, (16, 16, 3), (16, 16), (16, 16, 3))
-    found = run(tmp_path, "apart", method="fedavg", nodes=nodes)
-    assert found.described["refused"] == {
+    result = run(tmp_path, "apart", method="fedavg", nodes=nodes)
+    assert result.described["refused"] == {
         "partition-id 1": (
             "its data are images of 1x16x16 scored by accuracy, the others' are images of 3x16x16"
             " scored by accuracy"
@@ -448,14 +449,14 @@ def test_negative_variances_are_dropped(tmp_path):
         "num_rounds": 1,
         "local_epochs": 1,
     }
-    found = small(tmp_path, intercept=Fault(1, forged(forge), "train", 1), **settings)
-    assert "negative variances" in found.rounds[0]["reasons"]
+    result = small(tmp_path, intercept=Fault(1, forged(forge), "train", 1), **settings)
+    assert "negative variances" in result.rounds[0]["reasons"]
 
 
-def shown_images(found):
+def shown_images(result):
     """The images of a run's `global_test.npz`, which its report shows, by the name of their class."""
-    test = GlobalTest.read(found.path / "global_test.npz")
-    names = found.described["facts"]["class_names"]
+    test = GlobalTest.read(result.path / "global_test.npz")
+    names = result.described["facts"]["class_names"]
     return {
         names[label]: image for image, label in zip(test.images, test.image_labels, strict=True)
     }
@@ -469,8 +470,8 @@ def test_an_image_per_class_of_the_users_own_folder_is_stored(tmp_path):
             (tmp_path / "own" / name).mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(tmp_path / "own" / name / f"{place}.png")
     settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "model": "cnn"}
-    found = run(tmp_path, dataset=str(tmp_path / "own"), **settings)
-    shown = shown_images(found)
+    result = run(tmp_path, dataset=str(tmp_path / "own"), **settings)
+    shown = shown_images(result)
     assert list(shown) == ["a", "b", "c"]
     for number, image in enumerate(shown.values()):
         assert image.shape == (32, 64, 3)
@@ -482,11 +483,11 @@ def test_an_image_per_class_of_the_users_own_folder_is_stored(tmp_path):
 def test_no_image_of_a_node_is_stored(tmp_path):
     nodes = folders(tmp_path, (16, 16), (16, 16))
     settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "nodes": nodes}
-    found = run(tmp_path, **settings)
-    assert not (found.path / "global_test.npz").exists()
+    result = run(tmp_path, **settings)
+    assert not (result.path / "global_test.npz").exists()
     own = write_classes(tmp_path / "test", {"cat": 5, "dog": 5}, seed=9, shape=(16, 16))
-    found = run(tmp_path, "tested", **settings | {"test_data": str(tmp_path / "test")})
-    for name, image in shown_images(found).items():
+    result = run(tmp_path, "tested", **settings | {"test_data": str(tmp_path / "test")})
+    for name, image in shown_images(result).items():
         assert any((image[..., 0] == one).all() for one in own[name])
 
 

@@ -101,14 +101,14 @@ def kill_node(request: Message, handle: Handle) -> None:
 def result(made: Run) -> dict[str, Any]:
     """The figures of a run, without what repeated exchanges of keys cost, and without what nodes
     say of themselves, such as their folders."""
-    found = figures(made.path)
-    del found["described"]
-    found["summary"] = without_costs(found["summary"])
+    outcome = figures(made.path)
+    del outcome["described"]
+    outcome["summary"] = without_costs(outcome["summary"])
     for table in ("rounds", "clients"):
-        found[table] = [
-            without_costs(row) for row in found[table] if row["phase"] not in (KEYS, AGREE)
+        outcome[table] = [
+            without_costs(row) for row in outcome[table] if row["phase"] not in (KEYS, AGREE)
         ]
-    return found
+    return outcome
 
 
 def without_costs(row: dict[str, Any]) -> dict[str, Any]:

@@ -47,8 +47,8 @@ PERSONAL = (
 @pytest.mark.parametrize("method", ["local", "adafgl"])
 def test_a_run_leaves_what_is_promised(method, tmp_path):
     recorder, tuned = Recorder(), {"fine_tune_epochs": 5} if method == "adafgl" else {}
-    found = run(tmp_path, method=method, intercept=recorder, **tuned)
-    summary = found.summary
+    result = run(tmp_path, method=method, intercept=recorder, **tuned)
+    summary = result.summary
 
     assert summary.keys() == SUMMARY
     assert (summary["status"], summary["method"], summary["dataset"]) == (
@@ -72,19 +72,19 @@ def test_a_run_leaves_what_is_promised(method, tmp_path):
     assert (summary["metrics"]["clients_left_out"], summary["metrics"]["replies_dropped"]) == (0, 0)
     assert min(summary[name] for name in ("seconds", "seconds_training")) > 0
 
-    assert {entry.name for entry in found.path.iterdir()} - {"model-card.md"} == FILES
+    assert {entry.name for entry in result.path.iterdir()} - {"model-card.md"} == FILES
     tunes = resolve_defaults(parse({"method": method}), "nodes").fine_tunes
     phases = [("1", "train"), ("2", "train"), *[("2", "fine-tune")] * tunes]
-    assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [
+    assert [(row["round"], row["phase"], row["replies"]) for row in result.rounds] == [
         (*one, "3") for one in phases
     ]
-    assert list(found.rounds[0])[:2] == ["round", "phase"]
-    assert found.rounds[0].keys() >= ROUND_COLUMNS
-    assert [(row["round"], row["phase"], row["partition"]) for row in found.clients] == [
+    assert list(result.rounds[0])[:2] == ["round", "phase"]
+    assert result.rounds[0].keys() >= ROUND_COLUMNS
+    assert [(row["round"], row["phase"], row["partition"]) for row in result.clients] == [
         (*one, p) for one in phases for p in "012"
     ]
-    assert all(math.isfinite(float(row["loss"])) for row in found.clients)
-    for messages, told in (
+    assert all(math.isfinite(float(row["loss"])) for row in result.clients)
+    for messages, notes in (
         (recorder.replies("train"), "bytes_up"),
         (recorder.requests("train"), "bytes_down"),
     ):
@@ -92,12 +92,12 @@ def test_a_run_leaves_what_is_promised(method, tmp_path):
             sum(array.nbytes for array in decode_arrays(one.get("arrays", {})).values())
             for one in messages
         ]
-        assert np.mean(sizes) == summary[told]
+        assert np.mean(sizes) == summary[notes]
 
 
 @pytest.mark.parametrize("method", ["fedavg", "adafgl"])
 def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp_path):
-    found = run(
+    result = run(
         tmp_path,
         method=method,
         num_rounds=2,
@@ -109,15 +109,15 @@ def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp
         phase: np.mean(
             [
                 float(row["validation"])
-                for row in found.clients
+                for row in result.clients
                 if (row["round"], row["phase"]) == phase
             ]
         )
         for phase in (("1", "train"), ("2", "fine-tune"))
     }
     assert means["2", "fine-tune"] > means["1", "train"]
-    assert found.summary["best_validation"]["round"] == 2
-    assert found.summary["best_validation"]["metrics"]["validation"] == pytest.approx(
+    assert result.summary["best_validation"]["round"] == 2
+    assert result.summary["best_validation"]["metrics"]["validation"] == pytest.approx(
         means["2", "fine-tune"], abs=1e-15
     )
 
@@ -138,16 +138,16 @@ def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
 def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp_path):
     """Put together from what was sent and stored, the model scores what the client said."""
     recorder = Recorder()
-    found = run(tmp_path, num_rounds=2, intercept=recorder)
-    facts = found.described["facts"]
+    result = run(tmp_path, num_rounds=2, intercept=recorder)
+    facts = result.described["facts"]
     config = parse({"embedding-dim": 8})
     for reply in recorder.replies("train")[3:]:
         partition = partition_of(reply)
-        told = parameters_in(found.personal(partition)) | decode_arrays(reply["arrays"])
+        notes = parameters_in(result.personal(partition)) | decode_arrays(reply["arrays"])
         model = model_spec(
             config, Facts("nodes", facts["num_features"], tuple(facts["class_names"]))
         ).build(seed=99)
-        model.load_state_dict({name: torch.tensor(array) for name, array in told.items()})
+        model.load_state_dict({name: torch.tensor(array) for name, array in notes.items()})
         graph = GraphDataset(GraphSpec("trees", tmp_path), tmp_path).client(partition, 3)
         logits = NodeTask(graph, graph.class_names, torch.device("cpu")).logits(model)
         right = logits.argmax(dim=1) == graph.labels
@@ -180,20 +180,20 @@ def test_one_client_alone_is_local_training(tmp_path):
 @pytest.mark.parametrize("method", ["local", "local-lorentz"])
 def test_local_training_sends_no_arrays_and_hears_of_nobody(method, tmp_path):
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path, "three", method=method, flatland__curvature_init="constant", intercept=recorder
     )
     assert {phase_of(content) for content in recorder.requests()} == {"describe", "train"}
     assert not any(array_names(content) for content in [*recorder.requests(), *recorder.replies()])
-    assert (found.summary["bytes_up"], found.summary["bytes_down"]) == (0, 0)
+    assert (result.summary["bytes_up"], result.summary["bytes_down"]) == (0, 0)
     alone = run(tmp_path, "one", clients=1, method=method, flatland__curvature_init="constant")
-    assert same_arrays(found.personal(0), alone.personal(0))
+    assert same_arrays(result.personal(0), alone.personal(0))
 
 
 @pytest.mark.parametrize("method", only(PERSONAL, {"flatland", "fedper"}.__contains__))
 def test_personal_parameters_are_trained_and_differ_from_the_neighbours(method, tmp_path):
-    found = run(tmp_path, method=method, num_rounds=3)
-    kept = [parameters_in(found.personal(partition)) for partition in range(3)]
+    result = run(tmp_path, method=method, num_rounds=3)
+    kept = [parameters_in(result.personal(partition)) for partition in range(3)]
     for name in kept[0]:
         values = {arrays[name].tobytes() for arrays in kept}
         assert len(values) == 3, name
@@ -215,36 +215,36 @@ def test_moments_are_kept_by_every_method_or_only_beside_personal_parameters(tmp
 
 @pytest.mark.parametrize("method", ["fedavg", "flatland-shared"])
 def test_stateless_clients_write_nothing(method, tmp_path):
-    found = run(tmp_path, method=method, optimizer_state="fresh")
-    assert not (found.path / "checkpoint" / "clients").exists()
+    result = run(tmp_path, method=method, optimizer_state="fresh")
+    assert not (result.path / "checkpoint" / "clients").exists()
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg", "local"])
 def test_no_rounds_score_the_initial_model(method, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method=method, num_rounds=0, seed=5, intercept=recorder)
-    assert (found.summary["status"], found.summary["rounds"]) == ("completed", 0)
-    assert 0 <= found.summary["personal_accuracy_mean"] <= 1
-    assert found.summary["best_validation"]["round"] == 0
+    result = run(tmp_path, method=method, num_rounds=0, seed=5, intercept=recorder)
+    assert (result.summary["status"], result.summary["rounds"]) == ("completed", 0)
+    assert 0 <= result.summary["personal_accuracy_mean"] <= 1
+    assert result.summary["best_validation"]["round"] == 0
     assert not recorder.replies("train")
-    assert [(row["round"], row["phase"], row["replies"], row["loss"]) for row in found.rounds] == [
+    assert [(row["round"], row["phase"], row["replies"], row["loss"]) for row in result.rounds] == [
         ("0", "evaluate", "3", "")
     ]
     spec = model_spec(
         parse({"method": method, "embedding-dim": 8}), Facts("nodes", 300, tuple("012345"))
     )
     start = {name: tensor.numpy() for name, tensor in spec.build(seed=5).state_dict().items()}
-    assert bool(found.model) == (method != "local")
-    assert same_arrays(found.model, {name: start[name] for name in found.model})
+    assert bool(result.model) == (method != "local")
+    assert same_arrays(result.model, {name: start[name] for name in result.model})
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
 def test_part_of_the_clients_train_and_all_are_scored_in_the_end(method, tmp_path):
-    found = run(tmp_path, clients=5, method=method, num_rounds=4, fraction_train=0.4, seed=3)
+    result = run(tmp_path, clients=5, method=method, num_rounds=4, fraction_train=0.4, seed=3)
     trained = {
         r: [
             int(row["partition"])
-            for row in found.clients
+            for row in result.clients
             if row["round"] == str(r) and row["phase"] == "train"
         ]
         for r in range(1, 5)
@@ -252,19 +252,19 @@ def test_part_of_the_clients_train_and_all_are_scored_in_the_end(method, tmp_pat
     assert trained == {number: sample(range(5), 0.4, 3, number) for number in range(1, 5)}
     scored = [
         int(row["partition"])
-        for row in found.clients
+        for row in result.clients
         if row["round"] == "4" and row["phase"] == "evaluate"
     ]
     assert sorted(scored + trained[4]) == list(range(5))
-    assert found.summary["metrics"]["clients_left_out"] == 0
-    last = [float(row["score"]) for row in found.clients if row["round"] == "4"]
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
-    assert [row["phase"] for row in found.rounds] == ["train"] * 4 + ["evaluate"]
+    assert result.summary["metrics"]["clients_left_out"] == 0
+    last = [float(row["score"]) for row in result.clients if row["round"] == "4"]
+    assert result.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
+    assert [row["phase"] for row in result.rounds] == ["train"] * 4 + ["evaluate"]
 
 
 def test_who_does_not_train_keeps_what_is_personal(tmp_path):
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path,
         clients=5,
         num_rounds=5,
@@ -281,7 +281,7 @@ def test_who_does_not_train_keeps_what_is_personal(tmp_path):
             last[partition_of(reply)] = request["header"]["round"]
     for partition, number in last.items():
         files = sorted(
-            (found.path / "checkpoint" / "clients" / f"{partition:05d}").glob("0*.safetensors")
+            (result.path / "checkpoint" / "clients" / f"{partition:05d}").glob("0*.safetensors")
         )
         assert files[-1].stem == f"{number:08d}"
 
@@ -298,13 +298,13 @@ def test_evaluation_does_not_change_the_training(tmp_path):
     ("every", "rounds"), [(0, ["5"]), (2, ["2", "4", "5"]), (5, ["5"]), (9, ["5"])]
 )
 def test_the_others_are_scored_every_so_many_rounds(every, rounds, tmp_path):
-    found = run(tmp_path, clients=4, num_rounds=5, fraction_train=0.5, evaluate_every=every)
-    assert [row["round"] for row in found.rounds if row["phase"] == "evaluate"] == rounds
-    assert str(found.summary["best_validation"]["round"]) in rounds
+    result = run(tmp_path, clients=4, num_rounds=5, fraction_train=0.5, evaluate_every=every)
+    assert [row["round"] for row in result.rounds if row["phase"] == "evaluate"] == rounds
+    assert str(result.summary["best_validation"]["round"]) in rounds
 
 
-def curvatures(found, number):
-    return [float(row["curvature"]) for row in found.clients if row["round"] == str(number)]
+def curvatures(result, number):
+    return [float(row["curvature"]) for row in result.clients if row["round"] == str(number)]
 
 
 def test_who_learns_its_curvature(tmp_path):
@@ -314,8 +314,8 @@ def test_who_learns_its_curvature(tmp_path):
         ("flatland-constant", False),
         ("flatland-shared", True),
     ]:
-        found = run(tmp_path, method, method=method, num_rounds=2)
-        assert (len(set(curvatures(found, 2))) > 1) == learns
+        result = run(tmp_path, method, method=method, num_rounds=2)
+        assert (len(set(curvatures(result, 2))) > 1) == learns
     shared = run(tmp_path, "none", method="flatland-shared", num_rounds=0)
     assert set(curvatures(shared, 0)) == {-1.0}
 
@@ -325,7 +325,7 @@ def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path)
     torch.save(user_fields(), tmp_path / "own.pt")
     nodes = [{"partition-id": index, "data-path": str(tmp_path / "own.pt")} for index in range(3)]
     for dropout, distinct in [(0.5, 6), (0.0, 1)]:
-        found = run(
+        result = run(
             tmp_path,
             f"{dropout}",
             nodes=nodes,
@@ -333,7 +333,7 @@ def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path)
             learning_rate=1e-30,
             dropout=dropout,
         )
-        assert len({row["loss"] for row in found.clients}) == distinct
+        assert len({row["loss"] for row in result.clients}) == distinct
 
 
 def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
@@ -351,12 +351,12 @@ def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("method", only(["flatland", "fedavg"], "flatland".__eq__))
 def test_training_learns(method, tmp_path):
-    found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16, schedule="constant")
+    result = run(tmp_path, method=method, num_rounds=40, embedding_dim=16, schedule="constant")
     assert (
-        found.summary["personal_accuracy_mean"]
-        > found.summary["metrics"]["majority_accuracy"] + 0.1
+        result.summary["personal_accuracy_mean"]
+        > result.summary["metrics"]["majority_accuracy"] + 0.1
     )
-    assert float(found.rounds[-1]["loss"]) < 0.7 * float(found.rounds[0]["loss"])
+    assert float(result.rounds[-1]["loss"]) < 0.7 * float(result.rounds[0]["loss"])
 
 
 @pytest.mark.parametrize("sizes", [1, 10, 11, 25])

@@ -34,7 +34,7 @@ def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
         num_rounds=3,
         **{key.replace("-", "_"): v for key, v in settings.items()},
     )
-    told = [
+    notes = [
         float(row["score"])
         for row in whole.clients
         if row["round"] == "3" and row["phase"] == "train"
@@ -42,4 +42,4 @@ def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
     plain = PlainLoop(
         parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS
     ).run()
-    assert told == [scores["score"] for scores in plain]
+    assert notes == [scores["score"] for scores in plain]

@@ -44,16 +44,16 @@ def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
     assert 'model = "plugin_models:gcn"' in (whole.path / "config.toml").read_text()
     interrupted(tmp_path, 9, True, name="stopped", **settings)
     assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
-    found = predict(TrainedRun.read(whole.path), "trees", client=1)
-    told = next(
-        float(value) for name, value in found.notes.items() if name.startswith("accuracy on")
+    result = predict(TrainedRun.read(whole.path), "trees", client=1)
+    printed = next(
+        float(value) for name, value in result.notes.items() if name.startswith("accuracy on")
     )
     last = next(
         row
         for row in reversed(whole.clients)
         if row["partition"] == "1" and row["phase"] == "train"
     )
-    assert 0 < told <= 1
+    assert 0 < printed <= 1
     assert last["score"]
 
 
@@ -61,10 +61,10 @@ def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
     ("model", "method"), [("gat", "fedprox"), ("gat", "local"), ("gcn", "scaffold")]
 )
 def test_other_methods_take_it(model, method, tmp_path):
-    found = run(tmp_path, method=method, model=f"plugin_models:{model}", local_epochs=2)
-    assert found.summary["status"] == "completed"
-    assert (set(found.model) == set()) == (method == "local")
-    kept = {name for name in found.personal(0) if not name.startswith("optimizer/")}
+    result = run(tmp_path, method=method, model=f"plugin_models:{model}", local_epochs=2)
+    assert result.summary["status"] == "completed"
+    assert (set(result.model) == set()) == (method == "local")
+    kept = {name for name in result.personal(0) if not name.startswith("optimizer/")}
     assert bool(kept) == (method in ("local", "scaffold"))
 
 
@@ -96,8 +96,8 @@ def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
     assert float(whole.rounds[-1]["loss"]) < float(whole.rounds[0]["loss"])
     interrupted(tmp_path, 9, True, name="stopped", **settings)
     assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
-    found = predict(TrainedRun.read(whole.path), "trees", client=1)
-    assert torch.isfinite(found.probabilities).all()
+    result = predict(TrainedRun.read(whole.path), "trees", client=1)
+    assert torch.isfinite(result.probabilities).all()
 
 
 def test_whole_graphs(tmp_path):
@@ -107,14 +107,14 @@ def test_whole_graphs(tmp_path):
         "model": "plugin_models:Pooled",
         "local_epochs": 2,
     }
-    found = run(tmp_path, method="fedper", **settings)
+    result = run(tmp_path, method="fedper", **settings)
     running = {"norm.module.running_mean", "norm.module.running_var"}
     assert (
-        set(found.model)
+        set(result.model)
         == {"layer.bias", "layer.lin.weight", "norm.module.weight", "norm.module.bias"} | running
     )
-    assert parameters_in(found.personal(1)).keys() == HEAD
-    assert np.abs(found.model["norm.module.running_mean"]).max() > 0
+    assert parameters_in(result.personal(1)).keys() == HEAD
+    assert np.abs(result.model["norm.module.running_mean"]).max() > 0
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,10 @@ def test_images(method, shared, tmp_path):
     assert (whole.summary["global_accuracy"] is None) == (method == "fedrep")
     interrupted(tmp_path, 7, False, name="stopped", method=method, **settings)
     assert run(tmp_path, "stopped", resume=True, method=method, **settings).figures == whole.figures
-    found = predict(TrainedRun.read(whole.path), "digits", client=None if method == "fedavg" else 0)
-    assert torch.isfinite(found.probabilities).all()
+    result = predict(
+        TrainedRun.read(whole.path), "digits", client=None if method == "fedavg" else 0
+    )
+    assert torch.isfinite(result.probabilities).all()
 
 
 IMAGES = QUICK["images"]

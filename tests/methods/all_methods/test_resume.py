@@ -142,9 +142,9 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path):
             assert process.poll() is None
             time.sleep(0.05)
         process.terminate()
-        told = process.communicate(timeout=600)[0].decode()
+        notes = process.communicate(timeout=600)[0].decode()
     assert process.returncode == 130
-    assert "The last checkpoint" in told
+    assert "The last checkpoint" in notes
     summary = Run(tmp_path / "run").summary
     assert (summary["status"], summary["error"]) == ("failed", "interrupted")
 
@@ -347,23 +347,23 @@ def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)
     assert "waiting" not in caplog.text
-    found = run(tmp_path, nodes=nodes[:2], resume=True, num_rounds=3)
-    assert (found.summary["status"], found.summary["num_clients"], found.summary["rounds"]) == (
+    result = run(tmp_path, nodes=nodes[:2], resume=True, num_rounds=3)
+    assert (result.summary["status"], result.summary["num_clients"], result.summary["rounds"]) == (
         "completed",
         2,
         3,
     )
     assert "2 nodes are connected; waiting up to 0.6 s for 3" in caplog.text
-    last = [float(row["score"]) for row in found.clients if row["round"] == "3"]
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(sum(last) / 2)
-    assert found.summary["metrics"]["clients_left_out"] == 0
-    told = (
+    last = [float(row["score"]) for row in result.clients if row["round"] == "3"]
+    assert result.summary["personal_accuracy_mean"] == pytest.approx(sum(last) / 2)
+    assert result.summary["metrics"]["clients_left_out"] == 0
+    notes = (
         r"2 of 2 nodes can take part, needed are 3\. partition-id 2 took part before and is"
         r" missing: start its node"
     )
     nodes = own_graphs(tmp_path / "others")
     interrupted(tmp_path / "all", 12, True, nodes=nodes, num_rounds=3, min_replies=3)
-    with pytest.raises(FederationError, match=told):
+    with pytest.raises(FederationError, match=notes):
         run(tmp_path / "all", nodes=nodes[:2], resume=True, num_rounds=3, min_replies=3)
 
 
@@ -375,13 +375,13 @@ def test_a_client_that_has_lost_nothing_but_moments_goes_on_with_fresh_ones(tmp_
     interrupted(tmp_path, 9, True, nodes=nodes, **keys)
     for path in (tmp_path / "nodes" / "state1").rglob("0*.safetensors"):
         path.write_bytes(b"torn")
-    found = run(tmp_path, nodes=nodes, resume=True, **keys)
-    assert not [row for row in found.clients if row["dropped"]]
-    told = [
+    result = run(tmp_path, nodes=nodes, resume=True, **keys)
+    assert not [row for row in result.clients if row["dropped"]]
+    notes = [
         record.getMessage() for record in caplog.records if "start afresh" in record.getMessage()
     ]
-    assert len(told) == 1
-    assert told[0].startswith("partition 1: its optimiser's moments are lost")
+    assert len(notes) == 1
+    assert notes[0].startswith("partition 1: its optimiser's moments are lost")
 
 
 def test_state_of_another_client_is_not_taken_up(tmp_path):
@@ -392,10 +392,10 @@ def test_state_of_another_client_is_not_taken_up(tmp_path):
         for p in (0, 1)
     )
     shutil.copy(theirs, mine)
-    found = run(tmp_path, nodes=nodes, resume=True, num_rounds=3)
+    result = run(tmp_path, nodes=nodes, resume=True, num_rounds=3)
     reasons = {
         row["partition"]: row["dropped"]
-        for row in found.clients
+        for row in result.clients
         if row["round"] == "3" and row["phase"] == "train"
     }
     assert (reasons["0"], reasons["2"]) == ("", "")
@@ -422,7 +422,7 @@ def test_a_client_whose_reply_was_lost_goes_back_to_the_state_the_server_knows(t
             return fault(request, handle)
         return fault(request, lambda message: recorder(message, handle))
 
-    found = run(tmp_path, num_rounds=3, intercept=both)
+    result = run(tmp_path, num_rounds=3, intercept=both)
     stamps = {
         (asked["header"]["round"], reply["header"]["partition"]): asked["header"]["stamp"]
         for asked, reply in recorder.pairs
@@ -438,7 +438,7 @@ def test_a_client_whose_reply_was_lost_goes_back_to_the_state_the_server_knows(t
         (3, 1): 1,
         (3, 2): 2,
     }
-    steps = {p: int(found.personal(p)["optimizer/step/k"]) for p in range(3)}
+    steps = {p: int(result.personal(p)["optimizer/step/k"]) for p in range(3)}
     assert steps == {0: 3, 1: 2, 2: 3}
 
 

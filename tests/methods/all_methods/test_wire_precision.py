@@ -47,24 +47,24 @@ def test_it_trains_with_half_the_bytes(method, task, tmp_path):
     scores = "personal_accuracy_mean"
     for name in NARROW:
         recorder = Recorder()
-        found = run(tmp_path, name, wire_precision=name, intercept=recorder, **settings)
-        assert found.summary["status"] == "completed"
-        assert found.summary["metrics"]["replies_dropped"] == 0
-        losses = [float(row["loss"]) for row in found.rounds if row["phase"] == "train"]
+        result = run(tmp_path, name, wire_precision=name, intercept=recorder, **settings)
+        assert result.summary["status"] == "completed"
+        assert result.summary["metrics"]["replies_dropped"] == 0
+        losses = [float(row["loss"]) for row in result.rounds if row["phase"] == "train"]
         exact = [float(row["loss"]) for row in whole.rounds if row["phase"] == "train"]
         assert losses == pytest.approx(exact, rel=0.2)
         assert losses[-1] < losses[0]
-        assert abs(found.summary[scores] - whole.summary[scores]) <= 0.1
+        assert abs(result.summary[scores] - whole.summary[scores]) <= 0.1
         for direction, records in (
             ("bytes_up", recorder.replies("train")),
             ("bytes_down", recorder.requests("train")),
         ):
             with_headers, without = wire_bytes(records)
-            assert found.summary[direction] <= 0.51 * whole.summary[direction]
+            assert result.summary[direction] <= 0.51 * whole.summary[direction]
             # The first requests hold fixed parameters too, which are counted and are not among the
             # arrays here.
             fixed = wire_fixed(records)
-            assert found.summary[direction] * len(records) == pytest.approx(
+            assert result.summary[direction] * len(records) == pytest.approx(
                 without + fixed, rel=1e-12
             )
             assert with_headers - without <= 192 * sum(
@@ -86,8 +86,8 @@ def wire_fixed(records):
 @both
 def test_the_server_keeps_float32_and_sends_it_rounded(name, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, num_rounds=1, method="fedavg", wire_precision=name, intercept=recorder)
-    model = found.model
+    result = run(tmp_path, num_rounds=1, method="fedavg", wire_precision=name, intercept=recorder)
+    model = result.model
     precision = Precision(name, frozenset(model))
     start, *_ = [decode_arrays(one["arrays"], precision) for one in recorder.requests("train")]
     assert all(array.dtype == np.float32 for array in model.values())
@@ -167,9 +167,9 @@ def test_a_reply_in_another_form_is_dropped_with_the_reason(fault, tmp_path):
     answer = forged(
         lambda r: replace(r, arrays={**r.arrays, "first.bias": change(r.arrays["first.bias"])})
     )
-    found = run(tmp_path, method="fedavg", wire_precision="float16", intercept=Fault(1, answer))
-    assert found.summary["metrics"]["replies_dropped"] == 1
-    (dropped,) = [row["dropped"] for row in found.clients if row["dropped"]]
+    result = run(tmp_path, method="fedavg", wire_precision="float16", intercept=Fault(1, answer))
+    assert result.summary["metrics"]["replies_dropped"] == 1
+    (dropped,) = [row["dropped"] for row in result.clients if row["dropped"]]
     assert dropped.startswith(reason)
 
 
@@ -194,9 +194,9 @@ def test_a_client_whose_parameters_are_too_large_says_which(tmp_path, monkeypatc
         return arrays | {"first.bias": LARGE} if self.local.partition == 1 else arrays
 
     monkeypatch.setattr(Learner, "share", too_large)
-    found = run(tmp_path, method="fedavg", wire_precision="float16", num_rounds=1)
+    result = run(tmp_path, method="fedavg", wire_precision="float16", num_rounds=1)
     (dropped,) = [
-        row["dropped"] for row in found.clients if row["phase"] == "train" and row["dropped"]
+        row["dropped"] for row in result.clients if row["phase"] == "train" and row["dropped"]
     ]
     assert dropped.startswith("first.bias has values of up to 70000")
     wide = run(tmp_path, "wide", method="fedavg", wire_precision="bfloat16", num_rounds=1)

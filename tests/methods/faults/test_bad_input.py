@@ -49,14 +49,14 @@ def test_a_client_without_training_examples_weighs_nothing(task, method, tmp_pat
     if task == "graphs":
         for node, graphs in zip(nodes, ((12, 0), (15, 1), (2, 4)), strict=True):
             torch.save(user_graphs(*graphs), node["data-path"])
-    found = run(tmp_path, nodes=nodes, method=method)
-    rows = [row for row in found.clients if row["partition"] == "2"]
-    told = [(row["num_examples"], row["loss"], row["dropped"]) for row in rows]
-    assert told == [("0", "", "")] * 2
+    result = run(tmp_path, nodes=nodes, method=method)
+    rows = [row for row in result.clients if row["partition"] == "2"]
+    notes = [(row["num_examples"], row["loss"], row["dropped"]) for row in rows]
+    assert notes == [("0", "", "")] * 2
     assert all(row["score"] for row in rows)
-    assert found.summary["metrics"]["clients_left_out"] == 0
+    assert result.summary["metrics"]["clients_left_out"] == 0
     others = run(tmp_path, "others", nodes=nodes[:2], method=method)
-    assert same_arrays(found.model, others.model)
+    assert same_arrays(result.model, others.model)
 
 
 def test_a_client_without_test_nodes_is_left_out(tmp_path):
@@ -65,35 +65,35 @@ def test_a_client_without_test_nodes_is_left_out(tmp_path):
         "val_mask": torch.zeros(60, dtype=torch.bool),
         "test_mask": torch.zeros(60, dtype=torch.bool),
     }
-    found = run(
+    result = run(
         tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, **train), graph(3)])
     )
-    last = [float(row["score"]) for row in found.clients if row["round"] == "2" and row["score"]]
+    last = [float(row["score"]) for row in result.clients if row["round"] == "2" and row["score"]]
     assert len(last) == 2
-    assert found.summary["metrics"]["clients_left_out"] == 1
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last))
+    assert result.summary["metrics"]["clients_left_out"] == 1
+    assert result.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last))
 
 
 def test_a_client_with_one_class(tmp_path):
     one = torch.zeros(60, dtype=torch.int64)
-    found = run(
+    result = run(
         tmp_path,
         nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, y=one), graph(3)]),
         share_statistics=True,
     )
-    assert found.summary["status"] == "completed"
-    assert found.described["clients"][1]["class_names"] == ["0"]
-    assert found.described["facts"]["class_names"] == ["0", "1"]
-    assert found.model["head.weight"].shape == (2, 8)
+    assert result.summary["status"] == "completed"
+    assert result.described["clients"][1]["class_names"] == ["0"]
+    assert result.described["facts"]["class_names"] == ["0", "1"]
+    assert result.model["head.weight"].shape == (2, 8)
 
 
 def test_roc_auc_of_a_client_with_one_class_is_left_out(minesweeper_dir, tmp_path):
     """Twenty nodes a client, a fifth of them mines: some clients have none to test on."""
-    found = run(
+    result = run(
         tmp_path, clients=20, dataset="minesweeper", data_dir=str(minesweeper_dir), num_rounds=1
     )
-    figures = found.summary["metrics"]
-    defined = [float(row["score"]) for row in found.clients if row["score"]]
+    figures = result.summary["metrics"]
+    defined = [float(row["score"]) for row in result.clients if row["score"]]
     assert 0 < len(defined) < 20
     assert figures["roc_auc_clients_left_out"] == 20 - len(defined)
     assert figures["roc_auc"] == pytest.approx(np.mean(defined))
@@ -109,15 +109,15 @@ def test_classes_are_matched_by_name(tmp_path):
     kinds = own | {"class_names": ["dog", "emu"]}
     recorder = Recorder()
     settings = {"method": "fedavg", "num_rounds": 2, "share_statistics": True}
-    found = run(
+    result = run(
         tmp_path,
         nodes=real_nodes(tmp_path / "a", [renamed, subset, kinds]),
         intercept=recorder,
         **settings,
     )
-    assert found.described["facts"]["class_names"] == ["cat", "dog", "emu"]
-    assert found.model["head.bias"].shape == (3,)
-    assert found.summary["status"] == "completed"
+    assert result.described["facts"]["class_names"] == ["cat", "dog", "emu"]
+    assert result.model["head.bias"].shape == (3,)
+    assert result.summary["status"] == "completed"
     one = run(tmp_path, "one", nodes=real_nodes(tmp_path / "b", [renamed, renamed]), **settings)
     other = run(tmp_path, "other", nodes=real_nodes(tmp_path / "c", [renamed, swapped]), **settings)
     assert one.model.keys() == other.model.keys()
@@ -127,41 +127,41 @@ def test_classes_are_matched_by_name(tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "flatland-euclidean", "fedavg"])
 def test_isolated_nodes_and_a_graph_without_edges(method, tmp_path):
     bare = graph(2, edge_index=torch.zeros(2, 0, dtype=torch.int64))
-    found = run(
+    result = run(
         tmp_path,
         nodes=real_nodes(tmp_path / "nodes", [graph(1), bare]),
         method=method,
         share_statistics=True,
     )
-    assert found.summary["metrics"]["replies_dropped"] == 0
-    assert all(np.isfinite(array).all() for array in found.model.values())
-    assert found.described["clients"][1]["statistics"]["num_edges"] == 0
-    assert found.described["clients"][1]["statistics"]["forman"] == 0
+    assert result.summary["metrics"]["replies_dropped"] == 0
+    assert all(np.isfinite(array).all() for array in result.model.values())
+    assert result.described["clients"][1]["statistics"]["num_edges"] == 0
+    assert result.described["clients"][1]["statistics"]["forman"] == 0
 
 
 def test_nan_in_the_file_of_one_node_refuses_that_node_by_name(tmp_path, caplog):
     x = graph(2)["x"].clone()
     x[3, 4] = math.nan
     nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2, x=x), graph(3)])
-    found = run(tmp_path, nodes=nodes)
+    result = run(tmp_path, nodes=nodes)
     reason = "partition-id 1: data-path: x has NaN or infinite values in … of … rows"
-    assert (found.summary["status"], found.summary["num_clients"]) == ("completed", 2)
-    assert len(found.described["refused"]) == 1
-    assert next(iter(found.described["refused"].values())).startswith(reason)
-    assert {row["partition"] for row in found.clients} == {"0", "2"}
+    assert (result.summary["status"], result.summary["num_clients"]) == ("completed", 2)
+    assert len(result.described["refused"]) == 1
+    assert next(iter(result.described["refused"].values())).startswith(reason)
+    assert {row["partition"] for row in result.clients} == {"0", "2"}
     assert reason in caplog.text
 
 
-def test_a_node_that_cuts_the_public_data_set_otherwise_is_refused_and_told_why(tmp_path):
+def test_a_node_that_cuts_the_public_data_set_otherwise_is_refused_and_reported_why(tmp_path):
     nodes = [{"partition-id": number, "num-partitions": 3} for number in range(3)]
-    found = run(tmp_path, dataset="trees", nodes=[*nodes[:2], nodes[2] | {"num-partitions": 4}])
-    (told,) = found.described["refused"].items()
-    assert told[0] == "partition-id 2"
-    assert "num-partitions and the data set's files must be the same at all nodes" in told[1]
+    result = run(tmp_path, dataset="trees", nodes=[*nodes[:2], nodes[2] | {"num-partitions": 4}])
+    (notes,) = result.described["refused"].items()
+    assert notes[0] == "partition-id 2"
+    assert "num-partitions and the data set's files must be the same at all nodes" in notes[1]
     mixed = real_nodes(tmp_path / "nodes", [graph(1)])[0] | {"partition-id": 2}
-    found = run(tmp_path, "mixed", dataset="trees", nodes=[*nodes[:2], mixed])
-    assert list(found.described["refused"]) == ["partition-id 2"]
-    assert ", part of a public data set" in found.described["refused"]["partition-id 2"]
+    result = run(tmp_path, "mixed", dataset="trees", nodes=[*nodes[:2], mixed])
+    assert list(result.described["refused"]) == ["partition-id 2"]
+    assert ", part of a public data set" in result.described["refused"]["partition-id 2"]
 
 
 @pytest.mark.parametrize(
@@ -178,10 +178,10 @@ def test_a_node_that_describes_other_data_than_the_others_is_refused(
 ):
     """However alike the partitions are by their hash."""
     change = forged(lambda r: replace(r, description=replace(r.description, **changes)))
-    found = run(tmp_path, dataset="trees", intercept=Fault(2, change, "describe", 0), num_rounds=1)
-    assert list(found.described["refused"]) == [name]
-    assert reason in found.described["refused"][name]
-    assert found.summary["num_clients"] == 2
+    result = run(tmp_path, dataset="trees", intercept=Fault(2, change, "describe", 0), num_rounds=1)
+    assert list(result.described["refused"]) == [name]
+    assert reason in result.described["refused"][name]
+    assert result.summary["num_clients"] == 2
 
 
 @pytest.mark.parametrize(
@@ -199,10 +199,10 @@ def test_a_node_that_describes_other_data_than_the_others_is_refused(
 def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)])
     nodes[1] = {key: value for key, value in (nodes[1] | change).items() if value is not None}
-    found = run(tmp_path, nodes=nodes)
-    (told,) = found.described["refused"].values()
-    assert told.startswith(reason)
-    assert found.summary["num_clients"] == 2
+    result = run(tmp_path, nodes=nodes)
+    (notes,) = result.described["refused"].values()
+    assert notes.startswith(reason)
+    assert result.summary["num_clients"] == 2
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -254,11 +254,11 @@ def test_a_command_that_can_never_run_is_wrong_usage_said_once(
     given, tmp_path, own_home, capfd, caplog
 ):
     assert main(["simulate", f"results-dir={tmp_path / 'results'}", *given.split()]) == 2
-    told = capfd.readouterr()
-    (line,) = told.err.splitlines()
+    notes = capfd.readouterr()
+    (line,) = notes.err.splitlines()
     assert line.startswith("error: ")
     assert given.split()[0].partition("=")[0] in line or "num-supernodes" in line
-    assert not told.out
+    assert not notes.out
     assert not caplog.records
     assert not (tmp_path / "results").exists()
     assert not own_home.exists()

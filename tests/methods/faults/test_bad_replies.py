@@ -51,17 +51,17 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_path, caplog):
     answer, reason = FAULTS[fault]
-    found = run(tmp_path, num_rounds=3, intercept=Fault(1, answer, round=2))
-    assert found.summary["status"] == "completed"
-    assert found.summary["metrics"]["replies_dropped"] == 1
-    counts = [(row["replies"], row["dropped"]) for row in found.rounds]
+    result = run(tmp_path, num_rounds=3, intercept=Fault(1, answer, round=2))
+    assert result.summary["status"] == "completed"
+    assert result.summary["metrics"]["replies_dropped"] == 1
+    counts = [(row["replies"], row["dropped"]) for row in result.rounds]
     assert counts == [("3", "0"), ("2", "1"), ("3", "0")]
-    (row,) = [row for row in found.clients if row["dropped"]]
+    (row,) = [row for row in result.clients if row["dropped"]]
     assert (row["round"], row["partition"], row["score"]) == ("2", "1", "")
     assert reason in row["dropped"]
-    assert found.rounds[1]["reasons"] == f"partition 1: {row['dropped']}"
+    assert result.rounds[1]["reasons"] == f"partition 1: {row['dropped']}"
     assert f"round 2, train: dropped the reply of partition 1: {row['dropped']}" in caplog.text
-    assert all(np.isfinite(array).all() for array in found.model.values())
+    assert all(np.isfinite(array).all() for array in result.model.values())
 
 
 def test_a_round_that_lacks_a_client_is_not_the_best(tmp_path):
@@ -78,9 +78,9 @@ def test_a_round_that_lacks_a_client_is_not_the_best(tmp_path):
             handle = functools.partial(fault, handle=handle)
         return handle(request)
 
-    found = run(tmp_path, num_rounds=3, intercept=intercept)
-    assert [float(row["validation"]) for row in found.rounds][1] == 1.0
-    best = found.summary["best_validation"]
+    result = run(tmp_path, num_rounds=3, intercept=intercept)
+    assert [float(row["validation"]) for row in result.rounds][1] == 1.0
+    best = result.summary["best_validation"]
     assert best["round"] in (1, 3)
     assert best["metrics"]["clients_left_out"] == 0
 
@@ -88,7 +88,7 @@ def test_a_round_that_lacks_a_client_is_not_the_best(tmp_path):
 def test_who_is_dropped_has_no_part_in_the_average(tmp_path):
     recorder = Recorder()
     fault = Fault(1, FAULTS["NaN"][0])
-    found = run(
+    result = run(
         tmp_path,
         method="fedavg",
         num_rounds=1,
@@ -100,7 +100,7 @@ def test_who_is_dropped_has_no_part_in_the_average(tmp_path):
     expected = sum(weight * array for weight, array in zip(weights, sent, strict=True)) / sum(
         weights
     )
-    np.testing.assert_allclose(found.model["head.bias"], expected, rtol=1e-6)
+    np.testing.assert_allclose(result.model["head.bias"], expected, rtol=1e-6)
 
 
 def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
@@ -122,11 +122,11 @@ def test_a_dropped_client_is_called_by_the_name_of_its_node(tmp_path, monkeypatc
         return [NodeInfo(node_id=node, name=f"site-{node}") for node in grid.get_node_ids()]
 
     monkeypatch.setattr(InProcessGrid, "get_nodes", nodes_with_names)
-    found = run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0]), num_rounds=1)
-    (row,) = [row for row in found.rounds if row["phase"] == "train"]
+    result = run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0]), num_rounds=1)
+    (row,) = [row for row in result.rounds if row["phase"] == "train"]
     assert row["reasons"].startswith("partition 1 (site-3): ")
     assert f"dropped the reply of {row['reasons']}" in caplog.text
-    (absence,) = [text for text in found.summary["warnings"] if "clients were out" in text]
+    (absence,) = [text for text in result.summary["warnings"] if "clients were out" in text]
     assert "client 1 (site-3) in 1 of 1" in absence
 
 
@@ -149,26 +149,26 @@ def test_a_client_that_diverges_keeps_its_state_of_before(tmp_path):
         )
         return handle(request)
 
-    found = run(
+    result = run(
         tmp_path,
         num_rounds=3,
         method="fedper",
         optimizer_state="kept",
         intercept=Fault(1, explode, round=2),
     )
-    (row,) = [row for row in found.clients if row["dropped"]]
+    (row,) = [row for row in result.clients if row["dropped"]]
     assert row["dropped"] == "the loss is inf in local epoch 1 of 1"
-    steps = {p: int(found.personal(p)["optimizer/step/head.bias"]) for p in range(3)}
+    steps = {p: int(result.personal(p)["optimizer/step/head.bias"]) for p in range(3)}
     assert steps == {0: 3, 1: 2, 2: 3}
 
 
 def test_a_description_that_makes_no_sense_refuses_that_node(tmp_path):
     wrong = {"class_counts": [1]}
     change = forged(lambda r: replace(r, description=replace(r.description, statistics=wrong)))
-    found = run(tmp_path, intercept=Fault(2, change, "describe", 0))
-    (reason,) = found.described["refused"].values()
+    result = run(tmp_path, intercept=Fault(2, change, "describe", 0))
+    (reason,) = result.described["refused"].values()
     assert "class_counts" in reason
-    assert found.summary["num_clients"] == 2
+    assert result.summary["num_clients"] == 2
 
 
 def test_a_simulation_without_one_of_its_workers_ends_and_no_node_can_end_a_run_so(
@@ -184,5 +184,5 @@ def test_a_simulation_without_one_of_its_workers_ends_and_no_node_can_end_a_run_
     summary = json.loads(next(tmp_path.rglob("summary.json")).read_text())
     assert (summary["status"], summary["rounds"]) == ("failed", 1)
     monkeypatch.setattr("curvfed.strategies.wire.exchange.has_supernodes", lambda grid: True)
-    found = run(tmp_path, "nodes", num_rounds=3, intercept=Fault(1, worker_lost, round=2))
-    assert found.summary["metrics"]["replies_dropped"] == 1
+    result = run(tmp_path, "nodes", num_rounds=3, intercept=Fault(1, worker_lost, round=2))
+    assert result.summary["metrics"]["replies_dropped"] == 1

@@ -71,27 +71,27 @@ def lossy(folder: Path, how: str, made, **settings) -> Run:
     ),
 )
 def test_a_node_goes_on_from_what_it_chooses_and_says_so(how, choice, tmp_path, caplog):
-    found = lossy(tmp_path, how, nodes(tmp_path / "nodes", lost_state=choice), min_replies=3)
-    assert found.summary["status"] == "completed"
-    assert found.summary["absences"] == []
+    result = lossy(tmp_path, how, nodes(tmp_path / "nodes", lost_state=choice), min_replies=3)
+    assert result.summary["status"] == "completed"
+    assert result.summary["absences"] == []
     since = (
         "went on from those of round 1"
         if choice == "previous" and how != "all"
         else "started afresh"
     )
-    told = f"client 1 lost its personal parameters of round 2 and {since}"
-    assert told in caplog.text
-    assert all(not row["dropped"] for row in found.clients)
+    notes = f"client 1 lost its personal parameters of round 2 and {since}"
+    assert notes in caplog.text
+    assert all(not row["dropped"] for row in result.clients)
 
 
 @pytest.mark.parametrize("how", only(["deleted", "truncated", "older", "all"], "older".__eq__))
 def test_a_node_that_refuses_is_out_and_the_run_is_not_plainly_completed(how, tmp_path):
-    found = lossy(tmp_path, how, nodes(tmp_path / "nodes"))
-    (absent,) = found.summary["absences"]
+    result = lossy(tmp_path, how, nodes(tmp_path / "nodes"))
+    (absent,) = result.summary["absences"]
     assert (absent["partition"], absent["asked"], absent["rounds"]) == (1, ROUNDS, 2)
     assert "lost-state = refuse" in absent["reason"]
-    assert str(tmp_path) not in json.dumps(found.summary)
-    assert found.summary["status"] == "completed"  # two of four are not most of them
+    assert str(tmp_path) not in json.dumps(result.summary)
+    assert result.summary["status"] == "completed"  # two of four are not most of them
     assert (
         run(
             tmp_path, nodes=nodes(tmp_path / "nodes"), method="flatland", resume=True, num_rounds=5
@@ -107,10 +107,10 @@ def test_where_all_must_reply_the_run_ends_with_the_client_and_the_choice(tmp_pa
     with pytest.raises(RoundError, match=text):
         lossy(tmp_path, "all", nodes(tmp_path / "nodes"), min_replies=3)
     made = nodes(tmp_path / "nodes", lost_state="fresh")
-    found = run(
+    result = run(
         tmp_path, nodes=made, method="flatland", num_rounds=ROUNDS, min_replies=3, resume=True
     )
-    assert found.summary["status"] == "completed"
+    assert result.summary["status"] == "completed"
 
 
 def test_the_policy_decides_too_and_contradicts_nothing(tmp_path):
@@ -157,8 +157,8 @@ def test_a_name_whose_run_never_began_is_not_dead(left, resume, tmp_path):
         (folder / ".config.toml-1234567").write_text("# form")
     if left == "refusal":
         (folder / "summary.json").write_text('{"status": "failed"}')
-    found = run(tmp_path, resume=resume, num_rounds=1, method="fedavg")
-    assert found.summary["status"] == "completed"
+    result = run(tmp_path, resume=resume, num_rounds=1, method="fedavg")
+    assert result.summary["status"] == "completed"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert not list(folder.glob(".*"))
 

@@ -8,9 +8,9 @@ CASES = 700
 
 @pytest.mark.long
 def test_odd_input_is_refused_in_words(tmp_path):
-    told = tried([*configurations(tmp_path, CASES, seed=1), *files(tmp_path, CASES, seed=1)])
-    assert {case.status for case in told} >= {0, 2}
+    notes = tried([*configurations(tmp_path, CASES, seed=1), *files(tmp_path, CASES, seed=1)])
+    assert {case.status for case in notes} >= {0, 2}
     wrong = [
-        (case.complaints, case.arguments, case.text[-1500:]) for case in told if case.complaints
+        (case.complaints, case.arguments, case.text[-1500:]) for case in notes if case.complaints
     ]
     assert not wrong, wrong[:5]

@@ -148,12 +148,12 @@ def of_numpy(*_: object) -> None:
 
 
 @pytest.mark.parametrize("fail", [out_of_memory, one_more, of_numpy])
-def test_memory_that_runs_out_is_told(fail):
+def test_memory_that_runs_out_is_reported(fail):
     with pytest.raises((MemoryError, RuntimeError)) as raised:
         fail()
-    told = memory_error(raised.value, parse({"batch-size": 77}), Node(partition=0, device="cpu"))
-    assert isinstance(told, TrainingError)
-    assert "device cpu ran out of memory at batch-size = 77" in str(told)
+    notes = memory_error(raised.value, parse({"batch-size": 77}), Node(partition=0, device="cpu"))
+    assert isinstance(notes, TrainingError)
+    assert "device cpu ran out of memory at batch-size = 77" in str(notes)
 
 
 @pytest.mark.parametrize("where", only(["batches", "scores"], "batches".__eq__))
@@ -169,11 +169,11 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
         return real(self, model)
 
     monkeypatch.setattr(NodeTask, where, failing)
-    found = run(tmp_path, batch_size=900)
-    (dropped,) = {row["dropped"] for row in found.clients} - {""}
+    result = run(tmp_path, batch_size=900)
+    (dropped,) = {row["dropped"] for row in result.clients} - {""}
     assert dropped.startswith("device cpu ran out of memory at batch-size = 900; use a smaller")
-    assert found.summary["status"] == "completed"
-    assert found.rounds[-1]["dropped"] == "0"
+    assert result.summary["status"] == "completed"
+    assert result.rounds[-1]["dropped"] == "0"
 
 
 # The device itself

@@ -46,24 +46,24 @@ def sets(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["forman", "literal", "mlp", "constant"])
 def test_every_start_runs(kind, method, task, sets, tmp_path):
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path, method=method, flatland__curvature_init=kind, intercept=recorder, **on(task, sets)
     )
-    assert (found.summary["status"], found.summary["metrics"]["replies_dropped"]) == (
+    assert (result.summary["status"], result.summary["metrics"]["replies_dropped"]) == (
         "completed",
         0,
     )
     assert len(recorder.requests("curvature")) == (3 if kind == "forman" else 0)
     low, high = BOUNDS["sigmoid"]
-    assert all(low <= value < high for value in curvatures(found, 2))
-    assert len(set(curvatures(found, 2))) == 3
+    assert all(low <= value < high for value in curvatures(result, 2))
+    assert len(set(curvatures(result, 2))) == 3
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
 @pytest.mark.parametrize("curvature_map", ["sigmoid", "exp"])
 def test_a_curvature_starts_at_the_graphs_standardised(curvature_map, task, sets, tmp_path):
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path,
         flatland__curvature_map=curvature_map,
         intercept=recorder,
@@ -71,26 +71,26 @@ def test_a_curvature_starts_at_the_graphs_standardised(curvature_map, task, sets
         **on(task, sets),
     )
     exact = [forman(task, client) for client in range(3)]
-    told = [
+    notes = [
         reply["metrics"]["ricci"]
         for reply in sorted(recorder.replies("curvature"), key=partition_of)
     ]
-    np.testing.assert_allclose(told, exact, rtol=1e-12)
-    start = found.described["facts"]["figures"]
+    np.testing.assert_allclose(notes, exact, rtol=1e-12)
+    start = result.described["facts"]["figures"]
     np.testing.assert_allclose(start, [np.mean(exact), np.std(exact)], rtol=1e-12)
     np.testing.assert_allclose(
-        curvatures(found), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5
+        curvatures(result), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5
     )
 
 
 def test_the_papers_words_start_k_at_the_graphs_curvature_itself(sets, tmp_path):
-    found = run(tmp_path, flatland__curvature_init="literal", **STILL, **on("graphs", sets))
+    result = run(tmp_path, flatland__curvature_init="literal", **STILL, **on("graphs", sets))
     exact = np.array([forman("graphs", client) for client in range(3)])
     np.testing.assert_allclose(
-        [found.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6
+        [result.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6
     )
-    np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](exact), rtol=1e-5)
-    assert found.described["facts"]["figures"] == []
+    np.testing.assert_allclose(curvatures(result), -1 / RADII["sigmoid"](exact), rtol=1e-5)
+    assert result.described["facts"]["figures"] == []
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
@@ -111,7 +111,7 @@ def test_nodes_may_weigh_their_degree(task, sets, tmp_path):
 def test_no_client_starts_beyond_four_deviations(curvature_map, deviation, tmp_path):
     """A client that told another curvature than its own lies far off the mean of what was told."""
     near = forged(lambda reply: replace(reply, metrics={"ricci": forman("nodes", 0, True) + 1e-6}))
-    found = run(
+    result = run(
         tmp_path,
         clients=2,
         flatland__curvature_map=curvature_map,
@@ -119,8 +119,8 @@ def test_no_client_starts_beyond_four_deviations(curvature_map, deviation, tmp_p
         **STILL,
     )
     side = math.copysign(4, forman("nodes", 1, True) - forman("nodes", 0, True))
-    assert found.personal(1)["parameter/k"] == pytest.approx(side * deviation, rel=1e-6)
-    assert curvatures(found)[1] == pytest.approx(-1 / RADII[curvature_map](side), rel=1e-5)
+    assert result.personal(1)["parameter/k"] == pytest.approx(side * deviation, rel=1e-6)
+    assert curvatures(result)[1] == pytest.approx(-1 / RADII[curvature_map](side), rel=1e-5)
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
@@ -130,25 +130,25 @@ def test_an_estimator_starts_at_minus_one_and_leads_away(task, sets, tmp_path):
     assert curvatures(still).tolist() == [-1] * 3
     for client in range(3):
         edges, num_nodes = edges_of(task, client)
-        told = [
+        notes = [
             math.asinh(forman(task, client)),
             math.asinh(forman(task, client, False)),
             math.log(1 + edges.shape[1] / num_nodes),
             math.log10(num_nodes),
         ]
         np.testing.assert_allclose(
-            still.personal(client)["parameter/estimator.statistics"], told, rtol=1e-6
+            still.personal(client)["parameter/estimator.statistics"], notes, rtol=1e-6
         )
-    found = run(tmp_path, "moving", num_rounds=3, **settings)
+    result = run(tmp_path, "moving", num_rounds=3, **settings)
     for client in range(3):
-        kept, start = found.personal(client), still.personal(client)
+        kept, start = result.personal(client), still.personal(client)
         statistics = "parameter/estimator.statistics"
         assert kept[statistics].tobytes() == start[statistics].tobytes()
         assert (kept["parameter/estimator.out"] != 0).any()
         assert (
             kept["parameter/estimator.hidden.weight"] != start["parameter/estimator.hidden.weight"]
         ).any()
-    assert len(set(curvatures(found, 3))) == 3
+    assert len(set(curvatures(result, 3))) == 3
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
@@ -170,11 +170,11 @@ def test_nothing_of_an_estimator_is_in_any_message(task, sets, tmp_path):
             kept.append(newest(folder))
         return reply
 
-    found = run(tmp_path, num_rounds=3, intercept=watch, **settings)
-    assert found.summary["status"] == "completed"
+    result = run(tmp_path, num_rounds=3, intercept=watch, **settings)
+    assert result.summary["status"] == "completed"
     messages = [content for pair in recorder.pairs for content in pair]
     assert {phase_of(content) for content in messages} == {"describe", "train"}
-    personal = {name for name in found.personal(0) if "estimator." in name}
+    personal = {name for name in result.personal(0) if "estimator." in name}
     assert {name for name in personal if name.startswith("parameter/")} == {
         f"parameter/estimator.{name}"
         for name in ("statistics", "hidden.weight", "hidden.bias", "out")
@@ -203,8 +203,8 @@ def test_nothing_of_an_estimator_is_in_any_message(task, sets, tmp_path):
 def test_where_the_curvature_is_shared_or_constant_there_is_no_estimator(tmp_path):
     for method in ("flatland-shared", "flatland-constant"):
         recorder = Recorder()
-        found = run(
+        result = run(
             tmp_path, method, method=method, flatland__curvature_init="mlp", intercept=recorder
         )
-        assert not any("estimator" in name for name in [*found.model, *found.personal(0)])
+        assert not any("estimator" in name for name in [*result.model, *result.personal(0)])
         assert {phase_of(content) for content in recorder.requests()} == {"describe", "train"}

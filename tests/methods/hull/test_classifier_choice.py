@@ -57,13 +57,13 @@ def right(classifier, test) -> float:
 def overlapping():
     parts, test = split(0.45)
     hulls = hulls_of(parts)
-    found = learn(hulls, PUBLIC, Settings(kind="auto"))
+    result = learn(hulls, PUBLIC, Settings(kind="auto"))
     vertices = [PUBLIC.quantizer.decode(bins) for bins in hulls.bins]
-    return GroupedHulls(vertices, found.groups, hulls.clients, -1.0), test, found
+    return GroupedHulls(vertices, result.groups, hulls.clients, -1.0), test, result
 
 
 def test_a_classifier_that_is_right_at_corners_alone_is_not_taken(overlapping):
-    bodies, test, found = overlapping
+    bodies, test, result = overlapping
     scores = {kind: right(train_classifier(bodies, kind, 0.0, False, 0), test) for kind in KEYS}
     assert scores["lorentz"] < max(scores.values()) - 0.1
     at_corners = {}
@@ -72,15 +72,15 @@ def test_a_classifier_that_is_right_at_corners_alone_is_not_taken(overlapping):
         hidden = bodies.where(bodies.clients == 0)
         at_corners[kind] = (one.predict(hidden.points) == hidden.labels).mean()
     assert at_corners["lorentz"] == max(at_corners.values())
-    assert right(found.classifier, test) >= max(scores.values()) - 0.03
-    assert right(found.classifier, test) >= scores["depth"] - 0.03
+    assert right(result.classifier, test) >= max(scores.values()) - 0.03
+    assert right(result.classifier, test) >= scores["depth"] - 0.03
 
 
 @pytest.mark.long
 def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
-    bodies, _, found = overlapping
-    assert compare_kinds(bodies, 0.0, 0) == found.comparison
-    assert compare_kinds(bodies, 0.0, 1) != found.comparison
+    bodies, _, result = overlapping
+    assert compare_kinds(bodies, 0.0, 0) == result.comparison
+    assert compare_kinds(bodies, 0.0, 1) != result.comparison
     points, hull_of = draw_points(bodies, 0)
     np.testing.assert_array_equal(np.bincount(hull_of), np.full(len(bodies.vertices), 40))
     depths = train_classifier(
@@ -91,10 +91,10 @@ def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
 
 @pytest.mark.long
 def test_depth_is_taken_where_nothing_is_better_and_no_kind_disagrees():
-    found = learn(hulls_of(split(0.05, 600, 10)[0]), PUBLIC, Settings(kind="auto"))
-    assert found.classifier.kind == "depth"
-    assert found.comparison.choices[0].share == 1
-    assert found.comparison.disagreement == 0
+    result = learn(hulls_of(split(0.05, 600, 10)[0]), PUBLIC, Settings(kind="auto"))
+    assert result.classifier.kind == "depth"
+    assert result.comparison.choices[0].share == 1
+    assert result.comparison.disagreement == 0
 
 
 def test_depth_is_taken_where_no_client_can_be_left_out():

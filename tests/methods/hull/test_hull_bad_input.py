@@ -59,9 +59,9 @@ def test_points_that_are_none_refuse_their_node(case, tmp_path):
     data, reason = WRONG_DATA[case]
     run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", [data, *PAIR]))
     assert decoded(run) == expected([training(part) for part in PAIR], 0.01)
-    (told,) = run.described["refused"].values()
-    assert reason in told
-    assert "3.5" not in told
+    (notes,) = run.described["refused"].values()
+    assert reason in notes
+    assert "3.5" not in notes
 
 
 def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
@@ -222,8 +222,8 @@ def test_a_share_that_is_none(share, tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [*PAIR, blobs("02", seed=2)])
     nodes[2]["hull-max-share"] = share
     run = hull_run(tmp_path, nodes=nodes)
-    (told,) = run.described["refused"].values()
-    assert told.startswith(f"partition-id 2: hull-max-share is {share!r}")
+    (notes,) = run.described["refused"].values()
+    assert notes.startswith(f"partition-id 2: hull-max-share is {share!r}")
 
 
 def write_keys(folder: Path, nodes: list[dict]) -> None:

@@ -247,12 +247,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    "told", [{"points": 5.0}, {"points": 1e308, "revealed": 1e308}, {"vertices": -1.0}], ids=str
+    "metrics", [{"points": 5.0}, {"points": 1e308, "revealed": 1e308}, {"vertices": -1.0}], ids=str
 )
-def test_figures_of_hulls_that_are_none_cost_that_client_alone(told, tmp_path):
+def test_figures_of_hulls_that_are_none_cost_that_client_alone(metrics, tmp_path):
     run = hull_run(
         tmp_path,
-        intercept=Fault(1, forged(lambda r: replace(r, metrics=told)), "measure", 0),
+        intercept=Fault(1, forged(lambda r: replace(r, metrics=metrics)), "measure", 0),
         **TINY,
     )
     assert decoded(run) == hulls_of((1,), **TINY)
@@ -272,16 +272,16 @@ class Replay:
 
     def __init__(self, phase: str, way: str, earlier: Recorder) -> None:
         self.phase, self.way = phase, way
-        ((self.asked, self.told),) = [
-            (asked, told)
-            for asked, told in earlier.pairs
-            if phase_of(asked) == phase and partition_of(told) == 1
+        ((self.asked, self.reply),) = [
+            (asked, reply)
+            for asked, reply in earlier.pairs
+            if phase_of(asked) == phase and partition_of(reply) == 1
         ]
 
     def __call__(self, request: Message, handle) -> Message:
         if self.way == "reply":
             handle(request)
-            return Message(copy.deepcopy(self.told), reply_to=request)
+            return Message(copy.deepcopy(self.reply), reply_to=request)
         return handle(Message(copy.deepcopy(self.asked), metadata=request.metadata))
 
 

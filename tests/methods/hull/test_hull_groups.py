@@ -72,7 +72,7 @@ def nonsense(monkeypatch: pytest.MonkeyPatch, forgers: set[int]) -> None:
     monkeypatch.setattr(one_shot, "masked", masked)
 
 
-def test_a_group_that_does_not_decode_is_left_out_and_told(tmp_path, monkeypatch, caplog):
+def test_a_group_that_does_not_decode_is_left_out_and_reported(tmp_path, monkeypatch, caplog):
     nonsense(monkeypatch, {4})
     run = hull_run(tmp_path, hull__groups=2, **SIX)
     assert decoded(run) == expected(parts_of(6)[:3], 0.1)
@@ -101,20 +101,20 @@ def test_without_any_good_group_the_run_ends(groups, forgers, tmp_path, monkeypa
         hull_run(tmp_path, hull__groups=groups, **SIX)
 
 
-def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch, caplog):
+def test_a_client_that_sends_no_hull_is_left_out_and_reported(tmp_path, monkeypatch, caplog):
     """It sends the bins of all its points."""
     hulls = HullClient._hulls
 
     def all_points(half, public):
-        found = hulls(half, public)
+        result = hulls(half, public)
         if half.site.partition != 1:
-            return found
+            return result
         points, labels = half.points.train_points, half.points.train_labels
         bins = [
             np.unique(public.quantizer.encode(points[labels == one]))[: public.cap]
-            for one in found.classes
+            for one in result.classes
         ]
-        return replace(found, hulls=tuple(bins))
+        return replace(result, hulls=tuple(bins))
 
     monkeypatch.setattr(HullClient, "_hulls", all_points)
     run = hull_run(tmp_path, clients=4, hull__epsilon=0.1)

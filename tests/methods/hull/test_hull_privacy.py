@@ -40,7 +40,7 @@ def test_the_messages_have_these_values_and_no_others(tmp_path):
     recorder = Recorder()
     nodes = nodes_of(tmp_path / "nodes", [blobs("02"), blobs("02", seed=1)])
     hull_run(tmp_path, nodes=nodes, intercept=recorder)
-    for phase, (asked, told) in PARTS.items():
+    for phase, (asked, notes) in PARTS.items():
         arrays = (
             {"arrays.*"} if phase == "evaluate" else set(),
             {"arrays.*"} if phase in ("holders", "hulls", "evaluate") else set(),
@@ -51,7 +51,9 @@ def test_the_messages_have_these_values_and_no_others(tmp_path):
             assert value_names(request) == ASKED | count | parts | arrays[0]
         for reply in recorder.replies(phase):
             own = {"metrics.score"} if phase == "evaluate" else set()
-            assert value_names(reply) == TOLD | {f"parts.{name}" for name in told} | arrays[1] | own
+            assert (
+                value_names(reply) == TOLD | {f"parts.{name}" for name in notes} | arrays[1] | own
+            )
 
 
 def masked(recorder: Recorder) -> dict[int, np.ndarray]:
@@ -192,16 +194,16 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
         for path in sorted(run.path.rglob("*"))
         if path.is_file() and path.suffix != ".npz"
     ]
-    told = caplog.text.encode() + b"".join(files)
-    assert b"were moved onto it" in told
+    notes = caplog.text.encode() + b"".join(files)
+    assert b"were moved onto it" in notes
     for secret in watched.secrets():
-        assert secret not in told
-        assert secret.hex().encode() not in told
-        assert repr(secret)[2:-1].encode() not in told
+        assert secret not in notes
+        assert secret.hex().encode() not in notes
+        assert repr(secret)[2:-1].encode() not in notes
     values = np.concatenate([points.ravel() for points, _ in parts_of(3, **wide)])
     far = values[np.abs(values) > 1000]
     assert len(far) > 100
-    assert not [value for value in far if f"{value:.1f}".encode() in told]
+    assert not [value for value in far if f"{value:.1f}".encode() in notes]
 
 
 def test_places_and_slots_are_drawn_afresh(tmp_path, monkeypatch):

@@ -300,8 +300,8 @@ def test_the_log_speaks_of_phases_and_not_of_rounds(tmp_path, caplog):
     caplog.set_level("INFO")
     hull_run(tmp_path)
     lines = [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"]
-    told = [line.partition(":")[0] for line in lines if ": 3 of 3 clients" in line]
-    assert [*dict.fromkeys(told)] == [*PHASES]  # a slow phase also says how far it has come
+    notes = [line.partition(":")[0] for line in lines if ": 3 of 3 clients" in line]
+    assert [*dict.fromkeys(notes)] == [*PHASES]  # a slow phase also says how far it has come
     assert not [line for line in lines if line.startswith("round ") or "after round" in line]
     assert not any(hasattr(record, "rounds") for record in caplog.records)
 

@@ -38,13 +38,13 @@ def test_a_nodes_log_tells_the_share_of_each_class(tmp_path, caplog):
 def test_where_much_would_leave_the_client_proposes_what_would_help(tmp_path, caplog):
     settings = {"clients": 3, "points__num": 900, "hull__epsilon": 0.01, "hull__cap": 128}
     hull_run(tmp_path, "much", **settings)
-    told = r"partition (\d+): (\d+)% of its training points would leave it; "
-    found = re.search(
-        told + r"with hull.epsilon = (\S+) and hull.cap = (\d+) it would be (\d+)%", caplog.text
+    notes = r"partition (\d+): (\d+)% of its training points would leave it; "
+    result = re.search(
+        notes + r"with hull.epsilon = (\S+) and hull.cap = (\d+) it would be (\d+)%", caplog.text
     )
-    assert found is not None
-    partition, before, epsilon, cap, after = (float(one) for one in found.groups())
+    assert result is not None
+    partition, before, epsilon, cap, after = (float(one) for one in result.groups())
     assert before > 10 >= after
     caplog.clear()
     hull_run(tmp_path, "less", **settings | {"hull__epsilon": epsilon, "hull__cap": int(cap)})
-    assert f"{partition:.0f}" not in {one[0] for one in re.findall(told, caplog.text)}
+    assert f"{partition:.0f}" not in {one[0] for one in re.findall(notes, caplog.text)}

@@ -51,28 +51,28 @@ def learned(parts, classifier="auto") -> Learned:
     return learn(hulls, PUBLIC, Settings(kind=classifier))
 
 
-def right(found, test):
-    predicted = found.classifier.predict(test[0])
+def right(result, test):
+    predicted = result.classifier.predict(test[0])
     return accuracy(predicted, test[1], name_groups(predicted, test[1], CLASSES, CLASSES))
 
 
 @pytest.fixture(scope="module")
 def honest():
     parts, test = clients_and_test(0)
-    found = learned(parts)
-    return parts, test, found, right(found, test)
+    result = learned(parts)
+    return parts, test, result, right(result, test)
 
 
 @pytest.mark.long
 def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
-    _, test, found, share = honest
-    assert found.outlying.size == found.turned.size == 0
+    _, test, result, share = honest
+    assert result.outlying.size == result.turned.size == 0
     assert share > 0.85
-    sure = found.classifier.probabilities(test[0]).max(axis=1).mean()
+    sure = result.classifier.probabilities(test[0]).max(axis=1).mean()
     assert abs(sure - share) < 0.1
-    assert found.classifier.unknown(test[0]).mean() < 0.02
+    assert result.classifier.unknown(test[0]).mean() < 0.02
     assert (
-        found.classifier.unknown(
+        result.classifier.unknown(
             0.998 * test[0] / np.linalg.norm(test[0], axis=1, keepdims=True)
         ).mean()
         > 0.9
@@ -86,20 +86,20 @@ def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
 @pytest.mark.parametrize(
     ("liars", "loss"), [pytest.param(1, 0.02, marks=pytest.mark.long), (3, 0.04)]
 )
-def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
+def test_liars_cost_little_and_are_reported(honest, how, liars, loss, classifier):
     parts, test, _, share = honest
     given = [
         lied(part, how, CLASSES, one) if one < liars else part for one, part in enumerate(parts)
     ]
-    found = learned(given, classifier)
-    assert right(found, test) >= share - loss
+    result = learned(given, classifier)
+    assert right(result, test) >= share - loss
     # Names of classes are never sent, so that a client that switches them sends the hulls of an
     # honest one.
-    assert found.outlying.size == (0 if how == "switched" else liars)
+    assert result.outlying.size == (0 if how == "switched" else liars)
 
 
 @pytest.mark.parametrize("liars", only([1, 3], (1).__eq__))
-def test_turned_hulls_are_told_and_left_out(honest, liars):
+def test_turned_hulls_are_reported_and_left_out(honest, liars):
     """Trained with them, as by the classifiers with a name, the multinomial model is worse."""
     parts, test, _, share = honest
     given = [lied(part, "negative", CLASSES, 0) for part in parts[:liars]] + parts[liars:]

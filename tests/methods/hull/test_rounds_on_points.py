@@ -21,7 +21,7 @@ def tangents(points, curvature):
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
 def test_one_step_a_round_is_gradient_descent_on_all_points(masked, tmp_path):
     rounds, rate, clients = 4, 0.5, 3
-    found = run(
+    result = run(
         tmp_path,
         clients=clients,
         method="fedavg",
@@ -49,26 +49,26 @@ def test_one_step_a_round_is_gradient_descent_on_all_points(masked, tmp_path):
             weight - rate * error.T @ inputs / len(labels),
             bias - rate * error.mean(axis=0),
         )
-    np.testing.assert_allclose(found.model["head.weight"], weight, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.model["head.bias"], bias, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result.model["head.weight"], weight, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result.model["head.bias"], bias, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedprox"])
 def test_the_global_model_is_scored_as_it_predicts(method, tmp_path):
-    found = run(tmp_path, method=method, num_rounds=10, **DATA)
-    assert found.summary["global_accuracy"] > 0.9
-    prediction = predict(TrainedRun.read(found.path), "uniform")
+    result = run(tmp_path, method=method, num_rounds=10, **DATA)
+    assert result.summary["global_accuracy"] > 0.9
+    prediction = predict(TrainedRun.read(result.path), "uniform")
     assert (
         prediction.notes["accuracy on the global test points"]
-        == f"{found.summary['global_accuracy']:.4f}"
+        == f"{result.summary['global_accuracy']:.4f}"
     )
     assert prediction.probabilities.min() >= 0.5  # of two classes
 
 
 def test_local_models_stay_and_predict_for_their_client(tmp_path):
-    found = run(tmp_path, method="local", num_rounds=10, **DATA)
-    assert found.summary["global_accuracy"] is None
-    prediction = predict(TrainedRun.read(found.path), "uniform", client=1)
+    result = run(tmp_path, method="local", num_rounds=10, **DATA)
+    assert result.summary["global_accuracy"] is None
+    prediction = predict(TrainedRun.read(result.path), "uniform", client=1)
     assert (
         prediction.notes["model"]
         == "global, with the personal parameters of client 1 after round 10"

@@ -73,7 +73,7 @@ def logged(caplog: pytest.LogCaptureFixture, part: str) -> str:
 
 @pytest.mark.parametrize("own", [True, False], ids=["own data", "simulated"])
 @pytest.mark.parametrize("place", PLACES)
-def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
+def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_reported(
     place, own, tmp_path, monkeypatch, caplog, capfd
 ):
     target, settings = PLACES[place]
@@ -82,11 +82,11 @@ def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
     recorder = Recorder()
     with caplog.at_level(logging.DEBUG), pytest.raises((RoundError, FederationError)):
         run(tmp_path / "results", nodes=nodes, intercept=recorder, **settings)
-    sent, told = (
+    sent, notes = (
         b"".join(all_bytes(reply) for reply in recorder.replies()),
         written(tmp_path / "results"),
     )
-    for text in (sent, told):
+    for text in (sent, notes):
         assert b"RuntimeError at the client; its own log says more" in text
         assert MARKER.encode() not in text
     assert MARKER not in logged(caplog, "server")
@@ -126,16 +126,16 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
     nodes = nodes_for(SECURE, tmp_path / "nodes")
     with caplog.at_level(logging.DEBUG), pytest.raises(RoundError):
         run(tmp_path / "results", nodes=nodes, intercept=recorder, **SECURE)
-    told = (
+    notes = (
         written(tmp_path)
         + caplog.text.encode()
         + b"".join(all_bytes(reply) for reply in recorder.replies("train"))
     )
     assert len(secrets) >= 2 * CLIENTS
     for secret in secrets:
-        assert secret not in told
-        assert secret.hex().encode() not in told
-        assert repr(secret)[2:-1].encode() not in told
+        assert secret not in notes
+        assert secret.hex().encode() not in notes
+        assert repr(secret)[2:-1].encode() not in notes
 
 
 def broken_image(folder: Path) -> Path:
@@ -204,7 +204,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("make", UNFIT, ids=lambda make: make.__name__)
-def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_file(
+def test_the_server_is_reported_what_is_wrong_with_a_nodes_data_and_no_name_of_a_file(
     make, tmp_path, caplog
 ):
     folder = tmp_path / "home of smith"
@@ -229,13 +229,13 @@ def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_fil
         json.dumps(Run(tmp_path / "results" / "run").summary, ensure_ascii=False),
     ):
         assert UNFIT[make] in text.replace('\\"', '"')
-    told = written(tmp_path / "results") + b"".join(
+    notes = written(tmp_path / "results") + b"".join(
         all_bytes(reply) for reply in recorder.replies()
     )
     assert not [
         word
         for word in ("smith", "47110816", "47120816", "F32.9", "Mainz", str(folder))
-        if word.encode() in told
+        if word.encode() in notes
     ]
     assert str(folder) in logged(caplog, "client")
 
@@ -250,7 +250,7 @@ def test_the_words_of_a_library_are_left_out_with_the_place_of_the_data_in_them(
 
 
 @pytest.mark.parametrize("given", ["x", "~nobody-here"])
-def test_places_of_a_node_are_told_by_their_keys(given, tmp_path, monkeypatch, caplog):
+def test_places_of_a_node_are_reported_by_their_keys(given, tmp_path, monkeypatch, caplog):
     """Also given relative to the node's folder, or to a home that there is not."""
     monkeypatch.chdir(tmp_path)
     nodes = [{"partition-id": 0, "data-path": given, "state-path": f"{given}-state"}]

@@ -56,13 +56,13 @@ SHARED = {"fedala": "parameter/own/"}
 def documented() -> dict[str, set[tuple[str, str]]]:
     """(phase, record.key) by the word for who sends it, from lines such as "| `train` `evaluate` |
     `metrics.score` `metrics.loss` | always | … |"."""
-    found: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set(), "parts": set()}
+    result: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set(), "parts": set()}
     for phases, values, sent in re.findall(
         r"^\| ([^|]+) \| ([^|]+) \| (always|shared|parts) \| .+ \|$", PAGE.read_text(), re.MULTILINE
     ):
         names = list(EVERY) if phases == "`every`" else re.findall(r"`([\w-]+)`", phases)
-        found[sent] |= set(product(names, re.findall(r"`([\w.*]+)`", values)))
-    return found
+        result[sent] |= set(product(names, re.findall(r"`([\w.*]+)`", values)))
+    return result
 
 
 def own_graphs(folder: Path, scale: float = 1.0) -> list[dict]:
@@ -352,17 +352,17 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
 def test_real_nodes_keep_their_statistics(tmp_path):
     recorder = Recorder()
     nodes = own_graphs(tmp_path / "nodes")
-    found = run(tmp_path, nodes=nodes, num_rounds=2, intercept=recorder)
+    result = run(tmp_path, nodes=nodes, num_rounds=2, intercept=recorder)
     assert all(not reply["statistics"] for reply in recorder.replies("describe"))
     assert all(set(reply) == {"header"} for reply in recorder.replies("curvature"))
-    assert all(row["curvature"] == "" for row in found.clients)
-    assert found.described["heterogeneity"] is None
+    assert all(row["curvature"] == "" for row in result.clients)
+    assert result.described["heterogeneity"] is None
     facts = [asked["facts"] for asked in recorder.requests("train")]
     assert all(list(fact["figures"]) == [] for fact in facts)
     # Nor do paths of their disks, or of their users' folders.
     assert not any(str(tmp_path).encode() in all_bytes(reply) for reply in recorder.replies())
-    assert found.summary["metrics"]["personal_accuracy_pooled"] is None
-    assert found.summary["metrics"]["majority_accuracy"] is None
+    assert result.summary["metrics"]["personal_accuracy_pooled"] is None
+    assert result.summary["metrics"]["majority_accuracy"] is None
 
 
 def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
@@ -375,12 +375,12 @@ def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
     }
     assert silent == {1}
     for phase, name in (("curvature", "ricci"), ("train", "curvature")):
-        told = {
+        notes = {
             partition_of(reply)
             for reply in recorder.replies(phase)
             if name in reply.get("metrics", {})
         }
-        assert told == {0, 2, 3}
+        assert notes == {0, 2, 3}
     assert {partition_of(reply) for reply in recorder.replies("train") if "parts" in reply} == {
         0,
         2,
@@ -417,9 +417,9 @@ def test_prototypes_leave_no_node_that_keeps_its_statistics(method, tmp_path):
     assert not recorder.replies("train")
 
 
-def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
+def test_real_nodes_share_their_statistics_when_reported_to(tmp_path):
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path, nodes=own_graphs(tmp_path / "nodes"), share_statistics=True, intercept=recorder
     )
     for reply in recorder.replies("describe"):
@@ -427,17 +427,17 @@ def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
         assert reply["statistics"]["class_counts"] == torch.bincount(labels).tolist()
         assert reply["statistics"]["num_nodes"] == len(labels)
     assert len({reply["metrics"]["ricci"] for reply in recorder.replies("curvature")}) == 4
-    assert all(-2 < float(row["curvature"]) < -2 / 3 for row in found.clients)
+    assert all(-2 < float(row["curvature"]) < -2 / 3 for row in result.clients)
 
 
-def shown(found: Run, recorder: Recorder, text: str) -> list[str]:
+def shown(result: Run, recorder: Recorder, text: str) -> list[str]:
     """Where a text is seen: in messages, and in the files of the run directory."""
     blobs = {f"message {i}": all_bytes(reply) for i, reply in enumerate(recorder.replies())}
-    blobs |= {str(path): path.read_bytes() for path in found.path.rglob("*") if path.is_file()}
+    blobs |= {str(path): path.read_bytes() for path in result.path.rglob("*") if path.is_file()}
     return [name for name, blob in blobs.items() if text.encode() in blob]
 
 
-def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monkeypatch):
+def test_the_text_of_an_error_inside_an_error_that_is_reported_stays(tmp_path, monkeypatch):
     whole = client_side.get_client
 
     def fail(config, name, node):
@@ -450,20 +450,20 @@ def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monke
 
     monkeypatch.setattr(client_side, "get_client", fail)
     recorder = Recorder()
-    found = run(tmp_path, intercept=recorder)
-    assert shown(found, recorder, SECRET) == []
-    assert "partition-id 1: x.pt cannot be read" in found.described["refused"].values()
+    result = run(tmp_path, intercept=recorder)
+    assert shown(result, recorder, SECRET) == []
+    assert "partition-id 1: x.pt cannot be read" in result.described["refused"].values()
 
 
 def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
     recorder = Recorder()
     fault = Fault(1, lambda request, handle: Message(Error(2, SECRET), reply_to=request))
-    found = run(
+    result = run(
         tmp_path,
         intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)),
     )
-    assert shown(found, recorder, SECRET) == []
-    assert [row["dropped"] for row in found.clients][
+    assert shown(result, recorder, SECRET) == []
+    assert [row["dropped"] for row in result.clients][
         1
     ] == "Flower reports error 2 for this client; its log, or that of the simulation, has details"
 
@@ -474,12 +474,12 @@ def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
     fault = Fault(
         1, forged(lambda reply: replace(reply, arrays={**reply.arrays, **extra})), round=2
     )
-    found = run(tmp_path, intercept=fault)
-    (row,) = [row for row in found.clients if row["dropped"]]
+    result = run(tmp_path, intercept=fault)
+    (row,) = [row for row in result.clients if row["dropped"]]
     assert (row["round"], row["partition"]) == ("2", "1")
     assert row["dropped"] == f"parameters do not match: unexpected ['{name}'], missing []"
-    assert found.summary["metrics"]["replies_dropped"] == 1
-    assert name not in found.model
+    assert result.summary["metrics"]["replies_dropped"] == 1
+    assert name not in result.model
 
 
 def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
@@ -490,8 +490,8 @@ def test_a_client_takes_no_personal_parameters_from_the_server(tmp_path):
         request.content["arrays"] = encode_arrays(arrays)
         return handle(request)
 
-    found = run(tmp_path, intercept=Fault(1, push, round=2))
-    (row,) = [row for row in found.clients if row["dropped"]]
+    result = run(tmp_path, intercept=Fault(1, push, round=2))
+    (row,) = [row for row in result.clients if row["dropped"]]
     assert row["dropped"] == "parameters do not match: unexpected ['first.time'], missing []"
 
 
@@ -507,8 +507,8 @@ def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
         request.content["header"] = type(request.content["header"])(header)
         return handle(request)
 
-    found = run(tmp_path, nodes=nodes, num_rounds=1, intercept=Fault(1, rename))
-    assert {row["partition"] for row in found.clients if row["dropped"]} == {"1"}
+    result = run(tmp_path, nodes=nodes, num_rounds=1, intercept=Fault(1, rename))
+    assert {row["partition"] for row in result.clients if row["dropped"]} == {"1"}
     written = {
         path for path in tmp_path.rglob("*") if not {"run", "curvfed"} & set(path.parts)
     } - before
@@ -520,12 +520,12 @@ def test_refusals_and_descriptions_are_all_the_server_writes_of_single_clients(t
     """No client's parameters are in any file of the run directory but its own."""
     nodes = own_graphs(tmp_path / "nodes")
     recorder = Recorder()
-    found = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)
+    result = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)
     sent = [
         decode_arrays(reply["arrays"])[name].tobytes()
         for reply in recorder.replies("train")
         for name in ("first.weight", "second.weight", "head.weight")
     ]
-    written = [path.read_bytes() for path in found.path.rglob("*") if path.is_file()]
+    written = [path.read_bytes() for path in result.path.rglob("*") if path.is_file()]
     assert not any(array in content for array in sent for content in written)
-    assert json.loads((found.path / "clients.json").read_text())["clients"][0]["statistics"] == {}
+    assert json.loads((result.path / "clients.json").read_text())["clients"][0]["statistics"] == {}

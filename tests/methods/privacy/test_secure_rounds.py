@@ -74,14 +74,14 @@ CALIBRATED = {
 
 def test_a_run_exchanges_keys_once_and_each_sum_is_one_message(tmp_path):
     """A calibration is no part of what a round costs."""
-    found = run(tmp_path, **CALIBRATED | {"num_rounds": 2})
-    phases = [row["phase"] for row in found.rounds]
+    result = run(tmp_path, **CALIBRATED | {"num_rounds": 2})
+    phases = [row["phase"] for row in result.rounds]
     assert phases == ["keys", "agree", "train", "train", "calibrate"]
     for way in ("bytes_up", "bytes_down"):
         sizes = [
-            float(row[way]) for row in found.rounds if row["phase"] in ("keys", "agree", "train")
+            float(row[way]) for row in result.rounds if row["phase"] in ("keys", "agree", "train")
         ]
-        assert found.summary[way] == sum(sizes) / 2
+        assert result.summary[way] == sum(sizes) / 2
 
 
 def test_the_server_sees_no_parameters(tmp_path):
@@ -152,8 +152,8 @@ def test_a_long_update_is_shortened_by_its_norm_and_keeps_its_direction():
 def test_figures_come_back_as_means_over_those_that_have_them():
     steps = sum_encoding(1.0, 3)
     clients = [
-        client_vector(np.array([0.5]), weight, told, 1.0)
-        for weight, told in [
+        client_vector(np.array([0.5]), weight, notes, 1.0)
+        for weight, notes in [
             (3, {"loss": 1.5, "score": 0.25}),
             (4, {"loss": 0.5}),
             (2**20, {"loss": float("nan")}),
@@ -222,7 +222,7 @@ def test_what_is_linear_in_the_updates_is_that_of_the_open_run(settings, tmp_pat
     ],
     ids=lambda settings: settings["method"],
 )
-def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
+def test_no_figure_of_a_single_client_is_reported(settings, tmp_path):
     """Loss, scores, steps, seconds and examples of each client went beside the masked vector."""
     recorder = Recorder()
     opened, secured = (
@@ -252,8 +252,8 @@ def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
     assert secured.summary["personal_accuracy_std"] is None
     assert secured.summary["personal_accuracy_worst_decile"] is None
     for row in secured.clients:
-        told = ("score", "validation", "accuracy", "loss", "steps", "num_examples")
-        assert not any(row.get(name) not in ("", "0", None) for name in told)
+        notes = ("score", "validation", "accuracy", "loss", "steps", "num_examples")
+        assert not any(row.get(name) not in ("", "0", None) for name in notes)
 
 
 @pytest.mark.parametrize(
@@ -275,8 +275,8 @@ def test_sums_that_cannot_be_are_refused_before_the_first_round(settings, kind, 
 def test_what_guards_a_node_must_be_a_truth_value(key, value, tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [user_fields(60, seed=index) for index in range(3)])
     nodes[1][key] = value
-    found = run(tmp_path, nodes=nodes, num_rounds=1)
-    assert list(found.described["refused"].values()) == [
+    result = run(tmp_path, nodes=nodes, num_rounds=1)
+    assert list(result.described["refused"].values()) == [
         f"partition-id 1: {key} is {value!r} in this node's --node-config; allowed are true and"
         " false"
     ]
