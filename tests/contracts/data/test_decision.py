@@ -81,7 +81,7 @@ def test_the_classes_of_a_client_are_counted_and_a_single_one_is_noted(own_home,
     assert len({*counts.values()}) > 2
     single = [client for client, number in counts.items() if number == 1]
     (note,) = [line for line in lines if "all examples are of one class" in line]
-    printed = re.match(r"note: clients? ([\d, ]+) \(6 looked at\): ", note)[1]
+    printed = re.match(r"note: clients? ([\d, ]+) \(of 6 checked\): ", note)[1]
     assert printed == ", ".join(single)
     assert "0" not in single
     assert look_for_notes(read_request(words))[0] == [note]
