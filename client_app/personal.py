@@ -12,8 +12,9 @@ from torch import Tensor
 
 from curvfed.client_app.node import PREVIOUS, REFUSE, Node
 from curvfed.geometry.arrays import Array
-from curvfed.strategies.base.optimizer import NamedOptimizer, copy_into
+from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.statistics import add_prefix, select_prefix
+from curvfed.strategies.base.tensors import copy_tensors
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, file_parts, read
@@ -79,8 +80,7 @@ def restore_state(
     """
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
     try:
-        with torch.no_grad():
-            copy_into(add_prefix(PARAMETER, personal), tensors)
+        copy_tensors(tensors, add_prefix(PARAMETER, personal))
         if optimizer is not None:
             optimizer.load(select_prefix(tensors, OPTIMIZER))
     except (KeyError, ValueError) as error:

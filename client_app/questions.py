@@ -5,7 +5,8 @@ import json
 from hashlib import sha256
 
 from curvfed.client_app.client import Client
-from curvfed.strategies.config.masked import OF_THE_SERVER, is_masked, start_digest
+from curvfed.strategies.base.run_keys import OF_THE_SERVER
+from curvfed.strategies.config.masked import is_masked, start_digest
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Request

@@ -55,7 +55,7 @@ class OpenSum:
     member : Member
     session : Session
     order_numbers : dict of int to bytes
-        By member, in a run of hulls.
+        By member, in a run with a one-shot sum.
     max_weight : float
         The largest weight of this client, given the others' examples.
     heads : dict of int to bytes

@@ -35,7 +35,7 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
 
 def agree(client: Client, request: Request, state: RecordDict) -> Answer:
     """Agree on a secret with each peer, and write to it: a real node writes its number of examples
-    and heads of ledgers; every client in a run of hulls writes an order number."""
+    and heads of ledgers; every client of a one-shot sum writes an order number."""
     member = stored_member(client, request, state)
     if member is None:
         return {"parts": {WITHOUT_KEYS: True}}

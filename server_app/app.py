@@ -124,7 +124,7 @@ def _signals_later() -> Iterator[None]:
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
-    # The method's built-in data set, which clients with data of their own do not have either
+    # The method's built-in data set counts as a default.
     built_in = parse({"method": config.method}).dataset
     default_values = defaults() | {"dataset": built_in}
     chosen = [

@@ -287,8 +287,11 @@ class OpenCohort(Cohort):
         claim = reply.num_examples
         is_training = question.phase == TRAIN
         if expected is not None and (claim > expected or (is_training and claim != expected)):
+            allowed = "exactly" if is_training else "at most"
             raise MessageError(
-                f"claims {claim} examples; it described {expected}", key="num-examples"
+                f"claims {claim} examples; allowed are {allowed} the {expected} that it described"
+                " or trained on before",
+                key="num-examples",
             )
         if is_training:
             check_steps(

@@ -308,8 +308,10 @@ def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federati
     header = Header(run, START, 0)
     requests = {node: Request(header) for node in federation.nodes.values()}
     replies, failures, _ = exchange(grid, requests, config.round_timeout)
-    for node, reason in failures.items():
-        log.warning("node %d did not answer about %s: %s", node, name, reason)
+    for partition, node in federation.nodes.items():
+        if node in failures:
+            label = federation.label(partition)
+            log.warning("%s: no figures for the start of %s: %s", label, name, failures[node])
     answers = [
         replies[node].metrics if node in replies else {} for node in federation.nodes.values()
     ]

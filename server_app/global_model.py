@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.geometry.arrays import Array
-from curvfed.server_app.directory.array_files import write_npz
+from curvfed.server_app.directory.array_files import SPACES, write_npz
 from curvfed.server_app.federation import Federation, read_test
 from curvfed.strategies.base.figures import GLOBAL_EXAMPLES
 from curvfed.strategies.base.one_shot import ServerPoints
@@ -199,7 +199,7 @@ class GlobalModel:
         # In random order: in many data sets the first images are all of a class or two.
         order = np.random.default_rng(0).permutation(len(self.test.labels))
         labels, predicted, features = (array[order] for array in self._run(arrays | calibrated))
-        space = "flat" if self.head == "linear" else self.head
+        space = self.head if self.head in SPACES else "flat"
         if isinstance(head, PrototypeHead) and head.curvature:
             space = "poincare"
             features = features * math.sqrt(-head.curvature)

@@ -1,5 +1,4 @@
-"""The parts of every run: connecting the clients, sending and recording phases, figures for the
-summary."""
+"""The state, progress, records and summary of a run, which the loop and its callbacks share."""
 
 import time
 from collections.abc import Iterable, Mapping

@@ -171,7 +171,7 @@ class Task(ABC):
     Attributes
     ----------
     metric : str
-        "accuracy" or "roc_auc".
+        "accuracy", "roc_auc" or that of an added kind, such as "mrr".
     labels : Tensor, (n,), int64
         -1 where the class is unknown.
     parts : dict of str to Tensor, (m,), int64

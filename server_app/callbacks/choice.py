@@ -274,10 +274,11 @@ def alignment(contributions: Mapping[int, Statistics]) -> dict[str, float]:
     Returns
     -------
     dict
-        "classifier_cosine": cosine of the angle between two clients' rows for a class (Eq. 2);
-        classes for which any client has a row of zeros are left out. "classifier_norm_gap":
-        absolute difference between the norms of the two rows (Eq. 3; the mean of the signed
-        difference is 0). Empty if fewer than two clients send a trained classifier.
+        "classifier_cosine": cosine of the angle between two clients' rows for a class
+        (SphereFed, Eq. 2); classes for which any client has a row of zeros are left out.
+        "classifier_norm_gap": absolute difference between the norms of the two rows (Eq. 3; the
+        mean of the signed difference is 0). Empty if fewer than two clients send a trained
+        classifier.
     """
     sent = [
         contribution.arrays[WEIGHT]

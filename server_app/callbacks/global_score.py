@@ -64,8 +64,8 @@ class GlobalScore(Callback):
             return None
         accuracy = self._model.score(self.run.whole_model)
         scored = self.run.state.scored
-        if figures := getattr(self._model, "figures", {}):
-            scored["figures"] = figures
+        if self._model.figures:
+            scored["figures"] = self._model.figures
         if accuracy is None:
             return None
         scored["last"] = [*scored.get("last", []), accuracy][-LAST:]

@@ -1,9 +1,9 @@
 """The state of a run between rounds, and its checkpoints."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import numpy as np
 
@@ -19,18 +19,6 @@ from curvfed.strategies.wire.store import Store, StoreError
 FIXED = "fixed/"
 CALIBRATED = "calibrated/"
 """Prefixes of the names of fixed and of calibrated parameters in a checkpoint."""
-
-BY_PARTITION = (
-    "stamps",
-    "latest",
-    "examples",
-    "courses",
-    "train_requests",
-    "absences",
-    "lost",
-    "long_updates",
-)
-"""Fields of the state with partitions as keys, which JSON stores as text."""
 
 
 @dataclass
@@ -168,6 +156,14 @@ class State:
         ]
         if self.best is None or ranks[0] > ranks[1]:
             self.best = figures
+
+
+BY_PARTITION = tuple(
+    item.name
+    for item in fields(State)
+    if get_origin(item.type) is dict and get_args(item.type)[0] is int
+)
+"""Fields of the state with partitions as keys, which JSON stores as text."""
 
 
 @dataclass(frozen=True)

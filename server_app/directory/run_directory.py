@@ -16,7 +16,7 @@ from curvfed.geometry.arrays import Array
 from curvfed.server_app.directory import TABLES, check_table, text_cell, truncate
 from curvfed.server_app.directory.run_lock import RunLock, has_begun
 from curvfed.strategies.base.keys import nested
-from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.run_keys import OF_THE_SERVER, RunKeys
 from curvfed.strategies.config.parse import SEALED_HEADING, parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
@@ -25,28 +25,7 @@ from curvfed.tasks import plugins
 from curvfed.tasks.registry import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 
-FREE_TO_CHANGE = frozenset(
-    {
-        "resume",
-        "num-rounds",
-        "results-dir",
-        "data-dir",
-        "device",
-        "threads",
-        "workers",
-        "round-timeout",
-        "debug",
-        "report",
-        "test-data",
-        "sinks",
-        "early-stopping",
-        "callbacks",
-        "mlflow.tracking-uri",
-        "mlflow.experiment",
-        "wandb.project",
-        "wandb.mode",
-    }
-)
+FREE_TO_CHANGE = OF_THE_SERVER | {"num-rounds", "data-dir", "device", "threads", "early-stopping"}
 """Keys that may change when a run is resumed: the results so far do not depend on them. So may the
 method's own `resumable` keys."""
 

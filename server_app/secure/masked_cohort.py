@@ -116,7 +116,7 @@ class MaskedCohort(Cohort):
                 {"clients": list(group), "counts": capped.tolist(), "needed": needed}
             )
         self._uncounted = summed.failed
-        self._answer(question, summed.answer, summed.failed)
+        self._answer(summed.answer, summed.failed)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """All clients, if there are any to score: a sum has figures for all or for none."""
@@ -161,7 +161,7 @@ class MaskedCohort(Cohort):
                     continue
             totals.append(of_group)
             means.append(figures)
-        answer = self._answer(question, summed.answer, failed)
+        answer = self._answer(summed.answer, failed)
         together = total(totals)
         cohort = joined_means(means)
         if share := cohort.get("clipped", (0.0, 0))[0]:
@@ -202,7 +202,7 @@ class MaskedCohort(Cohort):
                 continue
             decoded_sums.append(replace(statistics, clients=len(group)))
         seconds = time.monotonic() - started
-        answer = self._answer(question, summed.answer, failed)
+        answer = self._answer(summed.answer, failed)
         joined = half.join(decoded_sums, max(map(len, client_groups)))
         costs = {"groups_left_out": len(failed), "seconds_decoding": seconds}
         return replace(answer, total=replace(joined, figures={**joined.figures, **costs}))
@@ -328,7 +328,7 @@ class MaskedCohort(Cohort):
         self.record(answer, started, in_round=True)
         return answer
 
-    def _answer(self, question: Question, answer: Answer, failed: Mapping[Group, str]) -> Answer:
+    def _answer(self, answer: Answer, failed: Mapping[Group, str]) -> Answer:
         """The answer without the groups that failed.
 
         Raises

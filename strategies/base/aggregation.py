@@ -57,9 +57,9 @@ def split_average(
     """Average of the shared parameters over the clients that replied, weighted by their numbers of
     examples.
 
-    FlatLand's step S3 with its misplaced factor corrected: Σ_c (N_c/N) θ_c, where N = Σ_c N_c over
-    the clients c that replied. Without personal parameters this is FedAvg (McMahan et al., 2017,
-    Algorithm 1).
+    FedAvg (McMahan et al., 2017, Algorithm 1): Σ_c (N_c/N) θ_c, where N = Σ_c N_c over the clients
+    c that replied. With personal parameters it is FlatLand's step S3, whose printed factor is
+    misplaced.
 
     Parameters
     ----------

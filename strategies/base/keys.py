@@ -163,7 +163,7 @@ class Form(StringConstraints):
 
 @dataclass(frozen=True)
 class OfExtensions:
-    """Says that extensions add values to a key by `groups`: an error about a wrong value names
+    """Extensions add values to the key by these groups; an error about a wrong value names the
     absent extensions."""
 
     groups: tuple[str, ...]

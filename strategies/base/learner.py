@@ -141,6 +141,8 @@ class Learner:
     epoch_factor : int
         Maximum number of epochs in a round, as a multiple of `local-epochs`; the server drops
         replies with more steps.
+    closed_form : bool
+        Whether its `fine_tune` can solve the classifier in closed form.
 
     Examples
     --------
@@ -161,6 +163,7 @@ class Learner:
     reports_statistics = False
     hides_records = True
     epoch_factor = 1
+    closed_form = False
 
     def __init__(self, local: Local) -> None:
         self.local = local
@@ -207,7 +210,7 @@ class Learner:
         local = self.local
         # In the first step the parameters are still those received, and the term and its gradient
         # are 0.
-        if local.config.local_epochs * local.task.num_steps <= 1:
+        if local.config.local_epochs * local.task.num_steps * self.epoch_factor <= 1:
             return []
         parameters = [local.trained[name] for name in local.shared_and_trained]
         of_run = local.config.proximal_terms()

@@ -14,24 +14,7 @@ from torch.optim.sgd import sgd
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.statistics import add_prefix
-
-
-def copy_into(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Copy values by name into the target tensors.
-
-    Raises
-    ------
-    KeyError
-        If a tensor is missing.
-    ValueError
-        If a tensor has another shape.
-    """
-    for key, target in targets.items():
-        if tensors[key].shape != target.shape:
-            raise ValueError(
-                f"{key} has shape {list(tensors[key].shape)}, expected {list(target.shape)}"
-            )
-        target.copy_(tensors[key])
+from curvfed.strategies.base.tensors import copy_tensors
 
 
 class NamedOptimizer(ABC):
@@ -77,7 +60,7 @@ class NamedOptimizer(ABC):
         ValueError
             If one has another shape.
         """
-        copy_into(self.state(), tensors)
+        copy_tensors(tensors, self.state())
 
 
 class SGD(NamedOptimizer):

@@ -63,6 +63,27 @@ else:
         OfExtensions(_GROUPS),
     ]
 
+OF_THE_SERVER = frozenset(
+    {
+        "resume",
+        "results-dir",
+        "round-timeout",
+        "debug",
+        "report",
+        "sinks",
+        "callbacks",
+        "workers",
+        "test-data",
+        "mlflow.tracking-uri",
+        "mlflow.experiment",
+        "wandb.project",
+        "wandb.mode",
+        "secure.patience",
+    }
+)
+"""Keys that no vector of a client depends on. They are not part of its basis: a run can be resumed
+with other values."""
+
 
 class RunKeys(Table):
     """The keys of every run."""

@@ -10,8 +10,8 @@ FEW_TESTS = 20
 
 
 def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
-    """A score with its standard deviation and its number of test examples, as far as these are
-    known; any other figure as its own text, and "" for one that tables of a run leave out.
+    """A score with its standard deviation and number of test examples, if they are known; another
+    figure as plain text; "" for a figure that tables omit.
 
     Parameters
     ----------

@@ -32,6 +32,13 @@ def load_arrays(arrays: Mapping[str, Array], tensors: Mapping[str, Tensor]) -> N
 def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
     """Copy tensors into the targets of the same names; there may be fewer targets than tensors.
 
+    Raises
+    ------
+    KeyError
+        If a tensor is missing.
+    ValueError
+        If a tensor has another shape.
+
     Examples
     --------
     >>> here = {"w": torch.zeros(2)}
@@ -40,6 +47,10 @@ def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -
     tensor([1., 1.])
     """
     for name, target in targets.items():
+        if tensors[name].shape != target.shape:
+            raise ValueError(
+                f"{name} has shape {list(tensors[name].shape)}, expected {list(target.shape)}"
+            )
         target.copy_(tensors[name])
 
 

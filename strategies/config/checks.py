@@ -41,12 +41,11 @@ def check_method(config: RunConfig) -> None:
     if config.aggregation is not None and aggregation_row(method.aggregation) is None:
         raise conflict(config, "aggregation method", "aggregation = auto, the method's own")
     _check_flower(config)
-    if config.fine_tune == "closed-form" and config.network.head != "sphere":
-        raise conflict(
-            config,
-            "fine-tune method",
-            "closed-form with a classifier on the sphere, such as spherefed's",
-        )
+    if config.fine_tune == "closed-form":
+        from curvfed.strategies.config.build_method import learner_class  # imports torch
+
+        if not learner_class(method).closed_form:
+            raise conflict(config, "fine-tune method", "closed-form with spherefed")
 
 
 def _check_flower(config: RunConfig) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.run_keys import OF_THE_SERVER, RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.wire.messages import (
@@ -47,27 +47,6 @@ def is_masked(config: RunKeys, phase: str) -> bool:
         return True
     return config.secure_sum and phase in TARGETS
 
-
-OF_THE_SERVER = frozenset(
-    {
-        "resume",
-        "results-dir",
-        "round-timeout",
-        "debug",
-        "report",
-        "sinks",
-        "callbacks",
-        "workers",
-        "test-data",
-        "mlflow.tracking-uri",
-        "mlflow.experiment",
-        "wandb.project",
-        "wandb.mode",
-        "secure.patience",
-    }
-)
-"""Keys that no vector of a client depends on. They are not part of its basis: a run can be resumed
-with other values."""
 
 ROOMS = ("client_app", "extensions", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""

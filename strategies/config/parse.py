@@ -195,9 +195,13 @@ def _read(
     try:
         return kind.model_validate(nested(raw)), {}
     except ValidationError as error:
-        wrong_keys = dict.fromkeys(_key(item["loc"], fields_by_key) for item in error.errors())
         reasons = {}
-        for key in wrong_keys:
+        for fault in error.errors():
+            key = _key(fault["loc"], fields_by_key)
+            if not key:
+                place = prefix.rstrip(".") or ".".join(map(str, fault["loc"]))
+                reasons[place] = f"{place or 'the configuration'}: {fault['msg']}"
+                continue
             field = fields_by_key[key]
             text = f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(field)}"
             for item in field.metadata:
@@ -208,9 +212,10 @@ def _read(
 
 
 def _key(location: Sequence[int | str], keys: Mapping[str, Any]) -> str:
-    """The key of a location, which also names a type if several types are allowed."""
+    """The key of a location, which also names a type if several types are allowed; "" for the
+    whole table, which a validator of its own refuses."""
     key = ".".join(map(str, location))
-    if key in keys:
+    if key in keys or not location:
         return key
     return _key(location[:-1], keys)
 

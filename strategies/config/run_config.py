@@ -199,8 +199,8 @@ def config_class(
     of_data = {table for task in method.tasks for table in KINDS[task].tables}
     tables += sorted(of_data & {key.partition(".")[0] for key in keys if "." in key})
     shared_tables = {table: table_of(table) for table in tables if table not in method.keys}
-    # `base` is first for the order of the tables, and last because a chosen aggregation's table has
-    # all keys of that of a method without it.
+    # `base` comes first for the order of the tables, and again last so that its class replaces the
+    # method's, which has fewer keys.
     own = {**base, **shared_tables, **method.keys, **base}
     return _with_tables(tuple({**guard_tables(), **own}.items()))
 

@@ -86,7 +86,7 @@ def imported_description(file: str) -> dict[str, Any]:
     methods = {}
     rows = rows_of(file)
     for name, row in rows.items():
-        # Extensions add tasks: a row with the tasks of a copy without them is no row for all.
+        # By identity, since `ALL` grows with the extensions that are here.
         methods[name] = [row.summary, None if row.tasks is ALL else list(row.tasks)]
     table = kebab(file)
     has_keys = any(table in row.keys for row in rows.values())

@@ -115,11 +115,12 @@ class CurvatureClient(Learner):
 
     @classmethod
     def start_figures(cls, answers: Sequence[Mapping[str, float]]) -> tuple[float, ...]:
-        """Mean and standard deviation of the curvatures; none if a client keeps its own private."""
+        """Mean and standard deviation of the curvatures; none if a client sent none."""
         values = [answer["ricci"] for answer in answers if np.isfinite(answer.get("ricci", np.nan))]
         if len(values) < len(answers):
             log.info(
-                "%d of %d clients keep their curvature private: all start at -1",
+                "%d of %d clients sent no curvature, because they keep it private or sent no valid"
+                " reply: all start at -1",
                 len(answers) - len(values),
                 len(answers),
             )

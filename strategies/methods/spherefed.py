@@ -60,6 +60,7 @@ class SphereFedClient(Learner):
 
     keys: Keys
     hides_records = True
+    closed_form = True
 
     def fine_tune(self) -> Tuned:
         """Fine-tune as `Learner`, or in closed form (Eq. 7) from the client's sums."""

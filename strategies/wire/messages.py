@@ -88,7 +88,7 @@ class Facts:
     Attributes
     ----------
     task : str
-        "nodes", "graphs", "images" or "points".
+        A key of `KINDS`, such as "nodes".
     num_features : int
     class_names : tuple of str
         Union over the clients, in the order of the logits.
@@ -179,12 +179,12 @@ class Description:
     Attributes
     ----------
     task : str
-        "nodes", "graphs", "images" or "points".
+        A key of `KINDS`, such as "nodes".
     space : str
         Name of the client's data set if there are several, each with its own features and classes;
         else "".
     metric : str
-        "accuracy" or "roc_auc".
+        The metric of the data: "accuracy", "roc_auc" or that of an added kind, such as "mrr".
     num_features : int
     class_names : tuple of str
     digest, partition_digest : str

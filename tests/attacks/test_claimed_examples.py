@@ -35,4 +35,4 @@ def test_more_examples_than_described_are_refused_by_name(shares, tmp_path, capl
     nodes = real_nodes(tmp_path / "nodes", [user_fields(40)] * 3)
     settings = {"method": "fedavg", "dataset": "own", "nodes": nodes, "num_rounds": 1}
     run(tmp_path, intercept=client_2_claims(TRAIN), share_statistics=shares, **settings)
-    assert f"partition 2: claims {MILLION} examples; it described" in caplog.text
+    assert f"partition 2: claims {MILLION} examples; allowed are exactly the " in caplog.text

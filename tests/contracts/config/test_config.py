@@ -355,6 +355,11 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
             {"method": "hull", "hull.svm": "hinge", "hull.classifier": "depth"},
             ('hull.svm = "hinge"', 'hull.classifier = "depth"', 'hull.classifier = "svm"'),
         ),
+        (
+            "fine-tune-with-method",
+            {"method": "fedetf", "dataset": "digits", "fine-tune": "closed-form"},
+            ('fine-tune = "closed-form"', 'method = "fedetf"', "closed-form with spherefed"),
+        ),
     ],
 )
 def test_keys_must_fit_each_other(key, raw, fragments):

@@ -5,13 +5,19 @@ from plugin_package import package, python
 
 ROW = """
 from typing import Literal
-from pydantic import Field
+from pydantic import Field, model_validator
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.keys import Rate, Table
 
 class Keys(Table):
     pull_strength: Rate = Field(default=0.5, gt=0, lt=2, description="how hard it pulls")
     kind: Literal["a", "b"] = Field(default="a", description="which")
+
+    @model_validator(mode="after")
+    def _fits(self):
+        if self.kind == "b" and self.pull_strength > 1:
+            raise ValueError("b pulls by at most 1")
+        return self
 
 class Other(Table):
     epsilon: float = 0.1
@@ -70,6 +76,7 @@ KEYS = [
     "method=mine;extra=my-way.pull-strength=2",
     "method=mine;extra=my-way.kind=c",
     "method=mine;extra=my-way.knd=b",
+    "method=mine;extra=my-way.kind=b my-way.pull-strength=1.5",
 ]
 LEFT_OUT = {
     "seedy": 'its keys have the table "seed"',
@@ -106,6 +113,7 @@ def test_keys_of_a_package_are_keys(answers):
         "refused: my-way.pull-strength = 2: allowed is a number > 0 and < 2",
         'refused: my-way.kind = \'c\': allowed is one of "a", "b"',
         'refused: unknown key "my-way.knd"; did you mean "my-way.kind"?',
+        "refused: my-way: Value error, b pulls by at most 1",
     ]
     assert len(expected) == len(KEYS)
     for line, beginning in zip(lines_of(answers)[: len(KEYS)], expected, strict=True):

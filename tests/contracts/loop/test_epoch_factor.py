@@ -24,3 +24,11 @@ def test_a_learner_takes_the_epochs_that_its_class_allows(tmp_path):
     assert made.rounds.replies.tolist()[-2:] == [2, 2]
     with pytest.raises(RoundError, match=r"steps is 2.0; allowed .* 1 to 1, by epoch_factor = 1"):
         curvfed.simulate(OnePassMore, results_dir=tmp_path, **TREES)
+
+
+def test_a_second_pass_over_a_single_batch_has_the_proximal_term(tmp_path):
+    """The first step has none, since the parameters are still those received."""
+    keys = TREES | {"method": TwoPasses, "local_epochs": 1}
+    plain = curvfed.simulate(**keys, results_dir=tmp_path)
+    proximal = curvfed.simulate(**keys, proximal=5.0, results_dir=tmp_path)
+    assert plain.rounds.loss.iloc[-1] != proximal.rounds.loss.iloc[-1]

@@ -292,7 +292,7 @@ def test_a_calibration_that_fails_costs_nothing_else(tmp_path):
         ({"metrics": {"steps": 1e15}}, "steps is 1000000000000000.0"),
         ({"metrics": {"steps": 0.0}}, "steps is 0.0"),
         ({"metrics": {"steps": 2.5}}, "steps is 2.5; allowed is a whole number"),
-        ({"num_examples": 10**15}, "claims 1000000000000000 examples; it described"),
+        ({"num_examples": 10**15}, "claims 1000000000000000 examples; allowed are exactly the "),
     ],
 )
 def test_work_that_a_client_cannot_have_done_is_dropped(change, reason, tmp_path):

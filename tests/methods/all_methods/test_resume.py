@@ -307,6 +307,13 @@ def test_a_run_that_is_over_goes_on_with_more_rounds(tmp_path):
     assert run(tmp_path, resume=True, num_rounds=4).figures == whole.figures
 
 
+def test_a_run_under_secure_sums_goes_on_with_another_patience(tmp_path):
+    masked = {"method": "fedavg", "clients": 5, "secure_sum": True}
+    run(tmp_path, num_rounds=1, secure__patience=5, **masked)
+    resumed = run(tmp_path, num_rounds=2, secure__patience=50, resume=True, **masked)
+    assert resumed.summary["status"] == "completed"
+
+
 def test_an_existing_name_is_refused_and_left_alone(tmp_path):
     first = run(tmp_path)
     with refuses("run-exists", 'run-name = "run"', "resume = true", error=ConfigError):

@@ -64,6 +64,7 @@ PLACE_KEYS = FREE_TO_CHANGE.union(PLACES) - {
     "test-data",
     "early-stopping",
     "callbacks",
+    "secure.patience",
 }
 """Keys about the place and the machine of a run, which are not part of its identity."""
 
