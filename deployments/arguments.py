@@ -243,6 +243,7 @@ def check_request(
             f" {number}",
             key="min-replies",
         )
+    _check_number_of_resumed(config, number)
     sets = num_sets(config.dataset)  # client p has a part of data set p modulo their number
     if number % sets:
         raise UsageError(
@@ -269,6 +270,26 @@ def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
     else:
         return ""
     return f"did you mean {pair}? "
+
+
+def _check_number_of_resumed(config: RunConfig, number: int) -> None:
+    """Refuse to resume a simulation with another number of clients.
+
+    Raises
+    ------
+    UsageError
+    """
+    from curvfed.server_app.directory.run_directory import RunDirectory
+
+    if not config.resume:
+        return
+    began = len(RunDirectory(config, config.results_path / config.run_name).partitions())
+    if began and began != number:
+        raise UsageError(
+            f"resume = true: num-supernodes is {number}; the run began with {began}: allowed is"
+            f" num-supernodes={began}",
+            key="num-supernodes",
+        )
 
 
 def pop_supernodes(config: dict[str, Value], default: int) -> int:

@@ -1,6 +1,7 @@
 """The files of a prediction: the run, the data and the output. They are checked before torch is
 imported, which takes seconds."""
 
+import json
 from pathlib import Path
 
 from curvfed.deployments.arguments import UsageError
@@ -65,13 +66,21 @@ def _is_run(folder: Path) -> bool:
 
 
 def _newest_runs(results: Path) -> str:
-    """The names of the newest runs in a folder, in words."""
-    runs = [folder for folder in results.glob("*") if _is_run(folder)]
+    """The names of the newest completed runs in a folder, in words."""
+    runs = list(filter(_is_completed, results.glob("*")))
     runs.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
     names = [folder.name for folder in runs[:MOST_LISTED]]
     if not names:
-        return f"{results} holds no run"
+        return f"{results} has no completed run"
     return f"the newest runs in {results} are {', '.join(names)}"
+
+
+def _is_completed(folder: Path) -> bool:
+    try:
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        return str(summary["status"]).startswith("completed")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def is_same_name(dataset: str, data: str) -> bool:

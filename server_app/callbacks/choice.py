@@ -163,10 +163,13 @@ class ProgressLine(Callback):
             figures = personal_figures(state.latest, run.federation.descriptions, state.cohort)
             scores = figures["metrics"] | {"accuracy": figures[PERSONAL_ACCURACY]}
             row["score"] = scores[metric]
+            if GLOBAL_ACCURACY in row:
+                row[GLOBAL_ACCURACY] = state.scored.get("calibrated") or row[GLOBAL_ACCURACY]
         score = {"roc_auc": "AUC", "mrr": "MRR"}.get(metric, metric)
+        tuned = ", fine-tuned" if is_last and run.config.fine_tunes else ""
         columns = {
             GLOBAL_ACCURACY: words_of(GLOBAL_ACCURACY, [metric]),
-            "score": f"personal {score}",
+            "score": f"personal {score}{tuned}",
             "loss": "loss",
         }
         texts = [

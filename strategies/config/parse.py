@@ -142,7 +142,7 @@ def _row(method: str) -> Method:
         raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
     hint = did_you_mean(method, METHODS, plugins.lister("methods"))
     raise ConfigError(
-        f'method = "{method}"{hint}; the package of a method {plugins.EVERYWHERE}'
+        f'method = "{method}" is not known{hint}; the package of a method {plugins.EVERYWHERE}'
         f"{plugins.absent_hint(shipped.METHOD_FOLDERS)}",
         key="no-such-method",
     )
@@ -175,7 +175,7 @@ def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
             table = key.partition(".")[0]
             if "." in key and not any(name.startswith(f"{table}.") for name in keys):
                 hint += (
-                    f' No installed method has keys of "{table}"; its package {plugins.EVERYWHERE}'
+                    f'. No installed method has keys of "{table}"; its package {plugins.EVERYWHERE}'
                 )
             reasons.append(f'unknown key "{key}"{hint}')
     if reasons:

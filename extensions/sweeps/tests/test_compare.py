@@ -20,7 +20,7 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.compare import results
 from curvfed.extensions.sweeps.commands.compare.ladder import FARTHEST
-from curvfed.extensions.sweeps.commands.compare.plan import first_lines
+from curvfed.extensions.sweeps.commands.compare.plan import first_lines, identity
 from curvfed.extensions.sweeps.commands.compare.request import Comparison, read_comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, Size, Tuning
 from curvfed.extensions.sweeps.commands.sweep import runner, task
@@ -148,15 +148,11 @@ def test_a_method_on_the_sphere_has_a_control():
     assert entrants["fedavg-calibrated"].is_rival
 
 
-def test_a_named_rival_is_the_only_one():
+def test_a_named_rival_changes_the_answers_and_no_run():
     words = ("dataset=trees", "methods=flatland,fedavg,fedper")
-    rivals = {
-        against: [
-            name for name, entrant in read(*words, *pair).entrants.items() if entrant.is_rival
-        ]
-        for against, pair in {"auto": (), "fedper": ("against=fedper",)}.items()
-    }
-    assert rivals == {"auto": ["flatland at 0", "fedavg", "fedper"], "fedper": ["fedper"]}
+    best, named = read(*words), read(*words, "against=fedper")
+    assert (best.against, named.against) == ("auto", "fedper")
+    assert identity(best.plan) == identity(named.plan)
 
 
 def test_no_seed_is_both_chosen_by_and_compared_on():
@@ -187,7 +183,11 @@ REFUSED = {
     ),
     "a rival that is not compared": (
         ["dataset=trees", "methods=fedavg,flatland", "against=fedper"],
-        "allowed is one of auto,fedavg,flatland,flatland at 0",
+        "allowed is one of auto,fedavg,flatland at 0",
+    ),
+    "a curved rival": (
+        ["dataset=trees", "methods=fedavg,flatland", "against=flatland"],
+        "allowed is one of auto,fedavg,flatland at 0",
     ),
     "score": (["dataset=trees", "score=best"], "allowed is one of auto,personal,global"),
     "global score of graphs": (["dataset=trees", "score=global"], "allowed for images"),

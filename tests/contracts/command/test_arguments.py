@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from flwr.common.config import get_fused_config_from_dir, parse_config_args
 
-from curvfed.deployments.arguments import UsageError, read_pairs
+from curvfed.deployments.arguments import UsageError, read_pairs, read_request
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.package_files import package_files
 from curvfed.strategies.config.parse import parse
@@ -189,3 +189,15 @@ def no_network(monkeypatch):
     monkeypatch.setattr(
         "curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download")
     )
+
+
+def test_a_simulation_is_resumed_with_its_number_of_clients(own_home, tmp_path):
+    folder = own_home / "results" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "clients.json").write_text('{"clients": [{"partition": 0}, {"partition": 1}]}')
+    words = ["run-name=mine", "resume=true", f"results-dir={folder.parent}"]
+    with pytest.raises(
+        UsageError, match="is 10; the run began with 2: allowed is num-supernodes=2"
+    ):
+        read_request(words)
+    assert read_request([*words, "num-supernodes=2"]).num_supernodes == 2

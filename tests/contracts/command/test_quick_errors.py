@@ -62,6 +62,7 @@ def test_slips_are_reported_without_torch(tmp_path):
     made = tmp_path / "runs" / "made"
     made.mkdir(parents=True)
     (made / "config.toml").write_text('dataset = "trees"\n')
+    (made / "summary.json").write_text('{"status": "completed"}')
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps([words for words, _ in SLIPS])],
         cwd=tmp_path,

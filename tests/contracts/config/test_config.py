@@ -301,7 +301,7 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
         ),
         ("no-data-set", {"dataset": "cells.xyz"}, (".xyz", plugins.lister("datasets"))),
         ("no-such-method", {"method": "flatlands"}, ('"flatland"?', plugins.lister("methods"))),
-        ("no-such-method", {"method": "?"}, ('"?". ', plugins.lister("methods"))),
+        ("no-such-method", {"method": "?"}, ('"?" is not known. ', plugins.lister("methods"))),
         (
             "no-such-model",
             {"dataset": "cora", "model": "gin"},

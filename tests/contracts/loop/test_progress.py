@@ -45,13 +45,16 @@ def test_a_line_on_a_phase_does_not_hide_the_result_of_a_round(caplog, monkeypat
 
 @pytest.mark.parametrize(
     "settings",
-    [{**QUICK["images"], "fine_tune_epochs": 2}, {**QUICK["nodes"], "fraction_train": 0.3}],
-    ids=["fine-tuned", "a client trained"],
+    [
+        {**QUICK["images"], "fine_tune_epochs": 2, "calibration": "ffc"},
+        {**QUICK["nodes"], "fraction_train": 0.3},
+    ],
+    ids=["fine-tuned and calibrated", "a client trained"],
 )
 def test_the_line_of_the_last_round_has_the_scores_of_the_summary(settings, tmp_path, capsys):
     done = made(tmp_path, method="fedavg", **settings)
     lines = capsys.readouterr().out.splitlines()
-    (line,) = [text for text in lines if text.startswith("curvfed | round 2/2  ")]
-    printed = dict(re.findall(r"(global|personal) accuracy (\S+)%", line))
+    (line,) = [text for text in lines if re.match(r"curvfed \| round 2/2  (global|personal)", text)]
+    printed = dict(re.findall(r"(global|personal) accuracy(?:, fine-tuned)? (\S+)%", line))
     stored = {"global": done.summary[GLOBAL_ACCURACY], "personal": done.summary[PERSONAL_ACCURACY]}
     assert printed == {name: f"{100 * score:.1f}" for name, score in stored.items() if score}

@@ -209,7 +209,7 @@ def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"method": "flatlands"}, 'method = "flatlands"; did you mean "flatland"?'),
+        ({"method": "flatlands"}, 'method = "flatlands" is not known; did you mean "flatland"?'),
         ({"num-rounds": -1}, "num-rounds = -1: allowed is a whole number >= 0 and <= 1000000"),
         ({"num-rounds": "many"}, "num-rounds = 'many': allowed is a whole number"),
         ({"dataset": "mnust"}, 'dataset = "mnust": no such data set'),

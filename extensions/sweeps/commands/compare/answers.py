@@ -157,15 +157,19 @@ def _about_the_best(rows: Sequence[Row], data: str) -> str:
     end = f"; {listed(worse)} scored less." if worse else "."
     return (
         f"{highest}, but {seeds} seeds do not show it to be better than {tied_names}: the"
-        f" {LEVEL:.0%} intervals hold 0 (cheapest in bytes: {_cheapest(tied, 'bytes')}; in seconds:"
-        f" {_cheapest(tied, 'seconds')}){end}"
+        f" {LEVEL:.0%} intervals hold 0{_cheapest(tied)}{end}"
     )
 
 
-def _cheapest(rows: Sequence[Row], cost: str) -> str:
-    """The methods with the lowest cost."""
-    lowest = min(row[cost] for row in rows)
-    return listed([row["method"] for row in rows if row[cost] == lowest])
+def _cheapest(rows: Sequence[Row]) -> str:
+    """The methods with the lowest costs, in brackets; a cost that all share is left out."""
+    texts = []
+    for cost in ("bytes", "seconds"):
+        lowest = min(row[cost] for row in rows)
+        methods = [row["method"] for row in rows if row[cost] == lowest]
+        if len(methods) < len(rows):
+            texts.append(f"in {cost}: {listed(methods)}")
+    return f" (cheapest {'; '.join(texts)})" if texts else ""
 
 
 def _span(low: float, high: float) -> str:

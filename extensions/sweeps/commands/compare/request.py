@@ -73,8 +73,7 @@ class Entrant:
     control : str
         The name of its control among the entrants; "" for none.
     is_rival : bool
-        Whether it is flat, so that somebody could use it in place of a curved method; with
-        `against` the named one alone.
+        Whether it is flat, so that somebody could use it in place of a curved method.
     """
 
     settings: dict[str, Any]
@@ -105,6 +104,8 @@ class Comparison:
         A key of `SCORES`.
     entrants : dict of str to Entrant
         By name.
+    against : str
+        The rival, or "auto" for the best one; the runs do not depend on it.
     notes : tuple of str
         Possible faults of the data, in words.
     results : Path or None
@@ -117,6 +118,7 @@ class Comparison:
     numbers: dict[str, int]
     score: str
     entrants: dict[str, Entrant]
+    against: str = AUTO
     notes: tuple[str, ...] = ()
     results: Path | None = None
 
@@ -239,11 +241,9 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
             key="methods",
         )
     if against != AUTO:
-        compared = [AUTO, *entrants]
-        _check_name(against, compared, f"rival; allowed is one of {row_of(compared)}", "against")
-        entrants = {
-            name: replace(entrant, is_rival=name == against) for name, entrant in entrants.items()
-        }
+        flat = [AUTO, *(name for name, entrant in entrants.items() if entrant.is_rival)]
+        words = f"flat one of the compared methods; allowed is one of {row_of(flat)}"
+        _check_name(against, flat, words, "against")
     comparison = Comparison(
         task=task,
         settings={**fixed, SUPERNODES: num_supernodes},
@@ -251,6 +251,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         numbers=numbers,
         score=score,
         entrants=entrants,
+        against=against,
         notes=tuple(notes),
         results=results,
     )

@@ -39,6 +39,7 @@ from curvfed.server_app.report.page import (
     html_page,
 )
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find, words_of
+from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.score_words import examples_text
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
@@ -46,8 +47,8 @@ from curvfed.tasks.stored_files import write_atomically
 WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
-    " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival: learning"
-    " rates, decays, and at most {budget} other configurations (budget). {intervals}"
+    " {tried} by {chooser} on {tuning}, by which the best rival is chosen, too: learning rates,"
+    " decays, and at most {budget} other configurations (budget). {intervals}"
     " Start: score of the model before the first round. Worst tenth: mean {measure} of the tenth of"
     " the clients with the lowest. Times and bytes are medians."
 )
@@ -102,7 +103,7 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         "method": name,
         "at_zero": entrant.at_zero,
         "control": entrant.control,
-        "is_rival": entrant.is_rival,
+        "is_rival": entrant.is_rival and comparison.against in (AUTO, name),
         "error": choice.error or next(iter(errors), ""),
         "figure": figure,
         VALIDATION: choice.validation,
@@ -268,9 +269,10 @@ def _table(
     maximum = max(tried)
     has_validation = KINDS[comparison.task].has_validation
     intervals = NO_INTERVALS if comparison.numbers["seeds"] < MIN_PAIRS else INTERVALS
+    num_tuning = comparison.numbers["tuning-seeds"]
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
-        tuning=comparison.numbers["tuning-seeds"],
+        tuning="another seed" if num_tuning == 1 else f"{num_tuning} other seeds",
         budget=comparison.numbers["budget"],
         tried=f"{minimum}" if minimum == maximum else f"{minimum} to {maximum}",
         chooser="validation" if has_validation and comparison.score in CHOSEN_BY else "this score",
