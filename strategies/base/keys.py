@@ -177,12 +177,15 @@ class Table(BaseModel):
     ----------
     resumable : tuple of str
         Fields that may change when a run is resumed.
+    shared : tuple of str, optional
+        Fields that runs of methods without this table read too; None for all.
     retired : tuple of (str, value)
         Written names of keys that became constants, each with the constant: the settings of a run
         of an earlier version may have them.
     """
 
     resumable: ClassVar[tuple[str, ...]] = ()
+    shared: ClassVar[tuple[str, ...] | None] = None
     retired: ClassVar[tuple[tuple[str, Scalar], ...]] = ()
 
     model_config = ConfigDict(

@@ -293,8 +293,8 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 
 def _check_points(config: RunConfig) -> None:
-    """Check the keys of points in the disc and of the hull protocol; `config` has its defaults
-    resolved."""
+    """Check the keys of points in the disc, and the method's own with them; `config` has its
+    defaults resolved."""
     from curvfed.tasks.points.dataset import PointDataset
 
     try:
@@ -303,5 +303,12 @@ def _check_points(config: RunConfig) -> None:
         raise ConfigError(str(error), key="points") from None
     if num_kept == 1:
         raise conflict(config, "points.classes", "2 classes or more")
-    for keys, allowed in config.table("hull").conflicts_with(config.points, num_kept):
-        raise conflict(config, keys, allowed)
+    if num_kept and config.num_public_classes not in (None, num_kept):
+        raise conflict(
+            config,
+            "hull.num-classes points.classes",
+            f"hull.num-classes = auto or {num_kept}, the number of these classes",
+        )
+    if "hull" in config.row.keys:
+        for keys, allowed in config.table("hull").conflicts_with(config.points, num_kept):
+            raise conflict(config, keys, allowed)
