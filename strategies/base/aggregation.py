@@ -8,6 +8,7 @@ import numpy as np
 
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.abilities import HasGlobalModel
+from curvfed.strategies.base.keys import server_name
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.tasks.errors import KeyedError
@@ -198,7 +199,7 @@ class Aggregation(ABC):
 
     def __init_subclass__(cls) -> None:
         own = vars(cls)
-        cls.name = own.get("name") or cls.__name__.lower().removesuffix("server") or "server"
+        cls.name = own.get("name") or server_name(cls.__name__)
         inherited = "tried" if "aggregate" in own else cls.summed_clients
         cls.summed_clients = own.get("summed_clients", inherited)
 

@@ -133,6 +133,17 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
+def server_name(class_name: str) -> str:
+    """The name of an aggregation in the key `aggregation`, by that of its class.
+
+    Examples
+    --------
+    >>> server_name("FedNovaServer")
+    'fednova'
+    """
+    return class_name.lower().removesuffix("server") or "server"
+
+
 Rate = Annotated[float, AfterValidator(_finite)]
 
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.keys import Table, kebab, server_name
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 from curvfed.tasks.kinds import KINDS
@@ -169,11 +169,12 @@ class Method:
 
     @property
     def aggregation(self) -> str:
-        """The name of its aggregation: that of the server half, or else its class's."""
+        """The name of its aggregation: that of the server half. One that is not imported yet has
+        the name by its class (`server_name`), whatever `Aggregation.name` it states."""
         if self.server is None:
             return "average"
         if isinstance(self.server, str):
-            return self.server.rpartition(":")[2].lower()
+            return server_name(self.server.rpartition(":")[2])
         return self.server.name  # type: ignore[union-attr]
 
     def summed_clients(self, keys: Any = None, config: Any = None) -> str:
