@@ -70,6 +70,8 @@ def check_enough_clients(privacy: Privacy, number: int) -> None:
 
 def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator[tuple[str, str]]:
     """Conflicts with `dp.unit = record`."""
+    from curvfed.strategies.config.build_method import learner_class
+
     if not set(tasks).intersection(PRIVATE_TASKS):
         yield "dp.unit dataset", NOT_INDEPENDENT
     if config.model and plugins.is_model(config.model) and "images" not in tasks:
@@ -77,7 +79,7 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
             "dp.unit model",
             "a built-in network: those of other packages give no gradients of single graphs",
         )
-    if not _hides_records(config):
+    if not learner_class(config.row).hides_records:
         yield (
             "dp.unit method",
             "a method whose clients use their examples in steps on a mean over examples alone, such"
@@ -105,13 +107,6 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
         )
     if config.mixed_precision:
         yield "dp.unit mixed-precision", "mixed-precision = false"
-
-
-def _hides_records(config: RunConfig) -> bool:
-    from curvfed.strategies.config.build_method import learner_class
-
-    # Not inherited: a subclass may use the examples in other ways.
-    return bool(vars(learner_class(config.row)).get("hides_records"))
 
 
 def _conflicts_of_the_open(config: RunConfig) -> Iterator[tuple[str, str]]:
