@@ -159,10 +159,6 @@ class Method:
         """The client half, if it trains in rounds; None for FedAvg's."""
         return self.client  # type: ignore[return-value]
 
-    def num_asked(self, clients: int, fraction: float) -> int:
-        """The number of clients that a round asks, by the key `fraction-train`."""
-        return max(1, round(fraction * clients))
-
     def read_data(self, path: Path, keys: Any) -> Any:
         """A node's own file of points, if the method reads it in its own way; None otherwise."""
         return None
@@ -268,10 +264,6 @@ class OneShot(Method):
     def learner(self) -> None:
         """None: no client trains."""
         return
-
-    def num_asked(self, clients: int, fraction: float) -> int:
-        """All."""
-        return clients
 
     def read_data(self, path: Path, keys: Any) -> Any:
         """The data as the client half reads them."""
