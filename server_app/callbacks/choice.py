@@ -163,10 +163,9 @@ class ProgressLine(Callback):
             figures = personal_figures(state.latest, run.federation.descriptions, state.cohort)
             scores = figures["metrics"] | {"accuracy": figures[PERSONAL_ACCURACY]}
             row["score"] = scores[metric]
-        score = {"roc_auc": "AUC", "mrr": "MRR"}.get(metric, metric)
         columns = {
             GLOBAL_ACCURACY: words_of(GLOBAL_ACCURACY, [metric]),
-            "score": f"personal {score}",
+            "score": f"personal {find(metric).short or metric}",
             "loss": "loss",
         }
         texts = [
