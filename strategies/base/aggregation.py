@@ -149,6 +149,9 @@ class Aggregation(ABC):
         `curvfed.strategies.base.mean_only.needs_only_mean`.
     bound : float
         The key `update-bound` without a value.
+    plain_sgd : bool
+        Whether it infers gradients from the clients' steps, which must be those of SGD whose
+        momentum starts at zero in every round. A run checks it if the row names the class itself.
     figures : dict of str to float
         Figures for the run's summary, by name.
     round_figures : dict of str to value
@@ -195,6 +198,7 @@ class Aggregation(ABC):
     name: ClassVar[str]
     summed_clients: ClassVar[str] = "none"
     bound: ClassVar[float] = BOUND
+    plain_sgd: ClassVar[bool] = False
     keys: Any
 
     def __init_subclass__(cls) -> None:

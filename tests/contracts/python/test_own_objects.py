@@ -107,6 +107,19 @@ class Mine(Average):
     """The average, under a name of its own."""
 
 
+class Inferring(Average):
+    """The average, which could infer gradients from the clients' steps."""
+
+    plain_sgd = True
+
+
+def test_an_aggregation_that_infers_gradients_refuses_other_steps():
+    row = Method("an average", space="flat", server=Inferring)
+    for settings in ({"optimizer": "adam"}, {"optimizer": "sgd", "optimizer_state": "kept"}):
+        with pytest.raises(ConfigError, match='optimizer="sgd" optimizer-state="fresh" with infer'):
+            curvfed.simulate(row, model="gcn", **settings, **SMALL)
+
+
 class Private(Learner):
     """A learner that states that it hides records."""
 
