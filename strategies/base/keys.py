@@ -7,7 +7,7 @@ import re
 import shlex
 import tomllib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
@@ -245,10 +245,10 @@ class Table(BaseModel):
         local step of a round."""
         return {}
 
-    def conflict(self, config: Any) -> tuple[str, str]:
-        """The keys, separated by spaces, that contradict each other or keys of the run, and the
-        allowed values; ("", "") if none do."""
-        return "", ""
+    def conflicts(self, config: Any) -> Iterable[tuple[str, str]]:
+        """The keys that contradict each other or keys of the run, separated by spaces, and the
+        allowed values."""
+        return ()
 
     def chosen(self) -> Mapping[str, Scalar]:
         """By key, the values in place of auto that other keys of this table decide."""

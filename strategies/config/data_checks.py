@@ -79,8 +79,7 @@ def _check_guards(config: RunConfig, possible: Sequence[str]) -> None:
     """Refuse keys that do not fit a guard, and two guards; `config` has its defaults resolved."""
     guards = config.guards
     for guard in guards:
-        keys, allowed = guard.conflict(possible)
-        if keys:
+        for keys, allowed in guard.conflicts(possible):
             raise conflict(config, keys, allowed)
     tables = [guard.table for guard in guards if guard.is_private]
     if len(tables) > 1:
