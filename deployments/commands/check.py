@@ -62,7 +62,7 @@ def check(
     console.print(key_table(request, data, everything))
     if request.resolved.is_masked:
         lines += check_secure_sums(request.resolved, request.num_supernodes)
-        lines += _few_for_nodes(request.resolved, request.num_supernodes)
+        lines += _few_for_nodes(request.num_supernodes)
     if data is not None and (size := int(data.train.sum())):
         lines += filter(None, [request.resolved.guard.cost(size)])
     if unread := unread_keys(request.config):
@@ -160,12 +160,13 @@ def _toml(value: Value) -> str:
     return plain(value)
 
 
-def _few_for_nodes(config: RunConfig, number: int) -> list[str]:
-    """A sentence if real nodes take part in no sum over so few clients."""
+def _few_for_nodes(number: int) -> list[str]:
+    """A sentence if real nodes take part in no sum over so few clients; a secure sum is over
+    all."""
     from curvfed.client_app.node.policy import Sums
 
     minimum = Sums().contributors
-    if config.row.num_asked(number, config.fraction_train) >= minimum:
+    if number >= minimum:
         return []
     return [
         f"real nodes take part in no sum over fewer than {minimum}, unless [sums] in their"

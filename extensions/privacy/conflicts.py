@@ -1,7 +1,6 @@
 """Refuses runs that cannot be differentially private, with the reason."""
 
 from collections.abc import Collection, Iterator
-from itertools import chain
 
 from curvfed.extensions.privacy.keys import Privacy, keys_of
 from curvfed.extensions.privacy.plan import sums_once
@@ -25,9 +24,9 @@ NOT_INDEPENDENT = (
 )
 
 
-def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, str]:
+def privacy_conflicts(config: RunConfig, tasks: Collection[str]) -> Iterator[tuple[str, str]]:
     """The keys that do not fit together with `dp.unit`, separated by spaces, and the allowed
-    values; ("", "") if all do.
+    values.
 
     Parameters
     ----------
@@ -38,18 +37,20 @@ def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, st
     """
     privacy = keys_of(config)
     if privacy.clip_quantile is not None and privacy.unit != "client":
-        return "dp.clip-quantile dp.unit", "dp.unit = client, whose updates have the lengths"
+        yield "dp.clip-quantile dp.unit", "dp.unit = client, whose updates have the lengths"
     if privacy.unit == "none":
-        return ("dp.epsilon dp.unit", "dp.unit = record or client") if privacy.epsilon else ("", "")
+        if privacy.epsilon:
+            yield "dp.epsilon dp.unit", "dp.unit = record or client"
+        return
     if privacy.epsilon is None:
-        return "dp.epsilon dp.unit", "a number for dp.epsilon"
+        yield "dp.epsilon dp.unit", "a number for dp.epsilon"
     if privacy.unit == "client":
-        conflicts = _conflicts_of_clients(config)
+        yield from _conflicts_of_clients(config)
     elif sums_once(config):
-        conflicts = _conflicts_of_sums(config)
+        yield from _conflicts_of_sums(config)
     else:
-        conflicts = _conflicts_of_records(config, tasks)
-    return next(chain(conflicts, _conflicts_of_figures(config)), ("", ""))
+        yield from _conflicts_of_records(config, tasks)
+    yield from _conflicts_of_figures(config)
 
 
 def check_enough_clients(privacy: Privacy, number: int) -> None:
@@ -70,6 +71,8 @@ def check_enough_clients(privacy: Privacy, number: int) -> None:
 
 def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator[tuple[str, str]]:
     """Conflicts with `dp.unit = record`."""
+    from curvfed.strategies.config.build_method import learner_class
+
     if not set(tasks).intersection(PRIVATE_TASKS):
         yield "dp.unit dataset", NOT_INDEPENDENT
     if config.model and plugins.is_model(config.model) and "images" not in tasks:
@@ -77,7 +80,7 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
             "dp.unit model",
             "a built-in network: those of other packages give no gradients of single graphs",
         )
-    if not _hides_records(config):
+    if not learner_class(config.row).hides_records:
         yield (
             "dp.unit method",
             "a method whose clients use their examples in steps on a mean over examples alone, such"
@@ -105,13 +108,6 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
         )
     if config.mixed_precision:
         yield "dp.unit mixed-precision", "mixed-precision = false"
-
-
-def _hides_records(config: RunConfig) -> bool:
-    from curvfed.strategies.config.build_method import learner_class
-
-    # Not inherited: a subclass may use the examples in other ways.
-    return bool(vars(learner_class(config.row)).get("hides_records"))
 
 
 def _conflicts_of_the_open(config: RunConfig) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,10 @@
 """Differential privacy as the guard of a run."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from curvfed.extensions.privacy.accountant import promise
-from curvfed.extensions.privacy.conflicts import check_enough_clients, privacy_conflict
+from curvfed.extensions.privacy.conflicts import check_enough_clients, privacy_conflicts
 from curvfed.extensions.privacy.keys import TABLE, Privacy
 from curvfed.extensions.privacy.plan import (
     epsilon_after,
@@ -62,9 +62,9 @@ class DifferentialPrivacy(Guard):
         """Unit, epsilon and delta."""
         return promise(self.keys)
 
-    def conflict(self, tasks: Collection[str]) -> tuple[str, str]:
-        """See `privacy_conflict`."""
-        return privacy_conflict(self.config, tasks)
+    def conflicts(self, tasks: Collection[str]) -> Iterator[tuple[str, str]]:
+        """See `privacy_conflicts`."""
+        return privacy_conflicts(self.config, tasks)
 
     def check_members(self, number: int) -> None:
         """See `check_enough_clients`."""

@@ -165,11 +165,10 @@ class ProgressLine(Callback):
             row["score"] = scores[metric]
             if GLOBAL_ACCURACY in row:
                 row[GLOBAL_ACCURACY] = state.scored.get("calibrated") or row[GLOBAL_ACCURACY]
-        score = {"roc_auc": "AUC", "mrr": "MRR"}.get(metric, metric)
         tuned = ", fine-tuned" if is_last and run.config.fine_tunes else ""
         columns = {
             GLOBAL_ACCURACY: words_of(GLOBAL_ACCURACY, [metric]),
-            "score": f"personal {score}{tuned}",
+            "score": f"personal {find(metric).short or metric}{tuned}",
             "loss": "loss",
         }
         texts = [

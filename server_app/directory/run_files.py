@@ -13,7 +13,7 @@ import numpy as np
 from curvfed.geometry.arrays import Array, Booleans, Floats
 from curvfed.server_app.directory import from_text_cell, is_number
 from curvfed.server_app.directory.array_files import GlobalTest, HullFile, read_npz
-from curvfed.strategies.base.figures import PERSONAL_ACCURACY
+from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
 from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.class_names import titles
@@ -197,7 +197,7 @@ class RunFiles:
     @property
     def metric_name(self) -> str:
         """The metric's name for readers."""
-        return {"roc_auc": "ROC-AUC", "mrr": "MRR"}.get(self.metric, self.metric)
+        return find(self.metric).short or self.metric
 
     @property
     def examples(self) -> str:

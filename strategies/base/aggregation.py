@@ -8,6 +8,7 @@ import numpy as np
 
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.abilities import HasGlobalModel
+from curvfed.strategies.base.keys import server_name
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.tasks.errors import KeyedError
@@ -148,6 +149,9 @@ class Aggregation(ABC):
         `curvfed.strategies.base.mean_only.needs_only_mean`.
     bound : float
         The key `update-bound` without a value.
+    plain_sgd : bool
+        Whether it infers gradients from the clients' steps, which must be those of SGD whose
+        momentum starts at zero in every round. A run checks it if the row names the class itself.
     figures : dict of str to float
         Figures for the run's summary, by name.
     round_figures : dict of str to value
@@ -194,11 +198,12 @@ class Aggregation(ABC):
     name: ClassVar[str]
     summed_clients: ClassVar[str] = "none"
     bound: ClassVar[float] = BOUND
+    plain_sgd: ClassVar[bool] = False
     keys: Any
 
     def __init_subclass__(cls) -> None:
         own = vars(cls)
-        cls.name = own.get("name") or cls.__name__.lower().removesuffix("server") or "server"
+        cls.name = own.get("name") or server_name(cls.__name__)
         inherited = "tried" if "aggregate" in own else cls.summed_clients
         cls.summed_clients = own.get("summed_clients", inherited)
 

@@ -58,6 +58,10 @@ class Figure:
     left_out_of : str
         The score that it counts left out clients of, without which tables leave it out; "" for
         other figures.
+    short : str
+        In tables and logs with little space, for a metric; "" for its name.
+    accuracy : str
+        The words for accuracy in a run with this metric, if they are others.
 
     Examples
     --------
@@ -80,6 +84,8 @@ class Figure:
     examples: str = ""
     hides_zero: bool = False
     left_out_of: str = ""
+    short: str = ""
+    accuracy: str = ""
 
     @property
     def label(self) -> str:

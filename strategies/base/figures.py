@@ -76,7 +76,7 @@ _PERSONAL = (
 )
 
 _ROC = (
-    share("roc_auc", "ROC-AUC", examples=PERSONAL_EXAMPLES),
+    share("roc_auc", "ROC-AUC", examples=PERSONAL_EXAMPLES, short="ROC-AUC"),
     share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
     share("roc_auc_before", "ROC-AUC of the model as received"),
     faults("roc_auc_clients_left_out", "clients with test data of one class"),
@@ -325,9 +325,13 @@ def find(column: str) -> Figure:
 
 
 def words_of(name: str, figures: Container[str]) -> str:
-    """The words of a figure among the others of its run: the accuracy of links is Hits@1."""
+    """The words of a figure among the others of its run, of which a metric may have its own words
+    for accuracy."""
     words = find(name).words
-    return words.replace("accuracy", "Hits@1") if "mrr" in figures else words
+    for row in FIGURES.values():
+        if row.accuracy and row.name in figures:
+            words = words.replace("accuracy", row.accuracy)
+    return words
 
 
 def _of_phase(name: str) -> Figure | None:

@@ -6,7 +6,7 @@ something; without it the values leave as they are.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -92,10 +92,10 @@ class Guard:
         """Its promise, as part of a sentence; "" for none."""
         return ""
 
-    def conflict(self, tasks: Collection[str]) -> tuple[str, str]:
+    def conflicts(self, tasks: Collection[str]) -> Iterable[tuple[str, str]]:
         """The keys that do not fit together with the guard's, separated by spaces, and the allowed
-        values; ("", "") if all do. `tasks` are those that the data may have."""
-        return "", ""
+        values. `tasks` are those that the data may have."""
+        return ()
 
     def check_members(self, number: int) -> None:
         """Refuse a secure sum of this number of members. Raises ConfigError."""

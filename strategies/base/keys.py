@@ -7,7 +7,7 @@ import re
 import shlex
 import tomllib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
@@ -133,6 +133,17 @@ def kebab(name: str) -> str:
     return name.replace("_", "-")
 
 
+def server_name(class_name: str) -> str:
+    """The name of an aggregation in the key `aggregation`, by that of its class.
+
+    Examples
+    --------
+    >>> server_name("FedNovaServer")
+    'fednova'
+    """
+    return class_name.lower().removesuffix("server") or "server"
+
+
 Rate = Annotated[float, AfterValidator(_finite)]
 
 
@@ -177,12 +188,15 @@ class Table(BaseModel):
     ----------
     resumable : tuple of str
         Fields that may change when a run is resumed.
+    shared : tuple of str, optional
+        Fields that runs of methods without this table read too; None for all.
     retired : tuple of (str, value)
         Written names of keys that became constants, each with the constant: the settings of a run
         of an earlier version may have them.
     """
 
     resumable: ClassVar[tuple[str, ...]] = ()
+    shared: ClassVar[tuple[str, ...] | None] = None
     retired: ClassVar[tuple[tuple[str, Scalar], ...]] = ()
 
     model_config = ConfigDict(
@@ -231,10 +245,10 @@ class Table(BaseModel):
         local step of a round."""
         return {}
 
-    def conflict(self, config: Any) -> tuple[str, str]:
-        """The keys, separated by spaces, that contradict each other or keys of the run, and the
-        allowed values; ("", "") if none do."""
-        return "", ""
+    def conflicts(self, config: Any) -> Iterable[tuple[str, str]]:
+        """The keys that contradict each other or keys of the run, separated by spaces, and the
+        allowed values."""
+        return ()
 
     def chosen(self) -> Mapping[str, Scalar]:
         """By key, the values in place of auto that other keys of this table decide."""

@@ -165,6 +165,10 @@ class Learner:
     epoch_factor = 1
     closed_form = False
 
+    def __init_subclass__(cls) -> None:
+        # A subclass may use the examples in other ways.
+        cls.hides_records = vars(cls).get("hides_records", False)
+
     def __init__(self, local: Local) -> None:
         self.local = local
         self.keys = local.keys

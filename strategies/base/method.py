@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.keys import Table, kebab, server_name
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 from curvfed.tasks.kinds import KINDS
@@ -159,21 +159,18 @@ class Method:
         """The client half, if it trains in rounds; None for FedAvg's."""
         return self.client  # type: ignore[return-value]
 
-    def num_asked(self, clients: int, fraction: float) -> int:
-        """The number of clients that a round asks, by the key `fraction-train`."""
-        return max(1, round(fraction * clients))
-
     def read_data(self, path: Path, keys: Any) -> Any:
         """A node's own file of points, if the method reads it in its own way; None otherwise."""
         return None
 
     @property
     def aggregation(self) -> str:
-        """The name of its aggregation: that of the server half, or else its class's."""
+        """The name of its aggregation: that of the server half. One that is not imported yet has
+        the name by its class (`server_name`), whatever `Aggregation.name` it states."""
         if self.server is None:
             return "average"
         if isinstance(self.server, str):
-            return self.server.rpartition(":")[2].lower()
+            return server_name(self.server.rpartition(":")[2])
         return self.server.name  # type: ignore[union-attr]
 
     def summed_clients(self, keys: Any = None, config: Any = None) -> str:
@@ -267,10 +264,6 @@ class OneShot(Method):
     def learner(self) -> None:
         """None: no client trains."""
         return
-
-    def num_asked(self, clients: int, fraction: float) -> int:
-        """All."""
-        return clients
 
     def read_data(self, path: Path, keys: Any) -> Any:
         """The data as the client half reads them."""

@@ -18,7 +18,7 @@ from curvfed.strategies.config.run_config import (
     CURVED_MODELS,
     LORENTZ_MODELS,
     RunConfig,
-    aggregation_row,
+    server_row,
 )
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
@@ -209,16 +209,6 @@ def new_aggregation(arrays: Arrays, config: RunConfig, clients: Sequence[int]) -
     """
     row = server_row(config)
     return server_class(row)(arrays, config.keys_of(row), config, clients)
-
-
-def server_row(config: RunConfig) -> Method:
-    """The row with the server half of a run: that of another aggregation if the configuration, with
-    its defaults resolved, names one."""
-    if config.aggregation == config.row.aggregation:
-        return config.row
-    row = aggregation_row(config.aggregation)
-    assert row is not None, config.aggregation
-    return row
 
 
 def wire_precision(config: RunConfig, facts: Facts) -> Precision:

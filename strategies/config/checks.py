@@ -35,8 +35,7 @@ def conflict(config: RunConfig, keys: str, allowed: str) -> ConfigError:
 def check_method(config: RunConfig) -> None:
     """Check the keys that only some methods use."""
     method = config.row
-    keys, allowed = config.own_keys.conflict(config)
-    if keys:
+    for keys, allowed in config.own_keys.conflicts(config):
         raise conflict(config, keys, allowed)
     if config.aggregation is not None and aggregation_row(method.aggregation) is None:
         raise conflict(config, "aggregation method", "aggregation = auto, the method's own")

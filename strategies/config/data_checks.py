@@ -6,7 +6,12 @@ from pathlib import Path
 from curvfed.strategies.base.run_keys import AGGREGATION_METHODS
 from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
 from curvfed.strategies.config.checks import conflict
-from curvfed.strategies.config.run_config import RunConfig, aggregation_row, resolve_defaults
+from curvfed.strategies.config.run_config import (
+    RunConfig,
+    aggregation_row,
+    resolve_defaults,
+    server_row,
+)
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks import plugins, shipped
@@ -14,9 +19,6 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import CORE, FORMATS
 from curvfed.tasks.kinds import FEATURES, KINDS, tasks_as
 from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
-
-PLAIN_SGD = ("fednova", "scaffold")
-"""Aggregations that assume SGD with a momentum that starts at zero in every round."""
 
 
 def check_data(config: RunConfig) -> None:
@@ -47,7 +49,8 @@ def check_data(config: RunConfig) -> None:
         _check_calibration(resolved, possible)
     if config.calibration_every:
         _check_calibrations(resolved)
-    if resolved.aggregation in PLAIN_SGD:
+    # A half that is not imported yet, which may take seconds, is not asked.
+    if getattr(server_row(resolved).server, "plain_sgd", False):
         _check_plain_sgd(resolved, task)
     if config.secure_sum:
         _check_secure_sum(resolved)
@@ -76,8 +79,7 @@ def _check_guards(config: RunConfig, possible: Sequence[str]) -> None:
     """Refuse keys that do not fit a guard, and two guards; `config` has its defaults resolved."""
     guards = config.guards
     for guard in guards:
-        keys, allowed = guard.conflict(possible)
-        if keys:
+        for keys, allowed in guard.conflicts(possible):
             raise conflict(config, keys, allowed)
     tables = [guard.table for guard in guards if guard.is_private]
     if len(tables) > 1:
@@ -207,14 +209,14 @@ def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
             config,
             "calibration method",
             "a method with one model for all clients, whose classifier is linear, such as fedavg,"
-            " fedprox, fedbabu, scaffold, moon or spherefed",
+            f" fedprox or spherefed{plugins.absent_hint(shipped.METHOD_FOLDERS)}",
         )
 
 
 def _check_calibrations(config: RunConfig) -> None:
     """Refuse several calibrations without a calibration; `config` has its defaults resolved."""
     from curvfed.strategies.base.aggregation import Average
-    from curvfed.strategies.config.build_method import server_class, server_row
+    from curvfed.strategies.config.build_method import server_class
 
     if config.calibrator is None:
         raise conflict(
@@ -241,8 +243,8 @@ def _check_foreign_model(config: RunConfig) -> None:
 
 
 def _check_plain_sgd(config: RunConfig, task: str) -> None:
-    """Refuse another optimiser than SGD without earlier momentum: FedNova and SCAFFOLD infer
-    gradients from its steps."""
+    """Refuse another optimiser than SGD without earlier momentum: the aggregation infers gradients
+    from its steps."""
     # the first and last layers of a network, where the clients' features differ
     has_personal = config.row.personal or KINDS[task].has_spaces
     is_kept = config.optimizer_state == "kept" or (
@@ -293,8 +295,8 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 
 def _check_points(config: RunConfig) -> None:
-    """Check the keys of points in the disc and of the hull protocol; `config` has its defaults
-    resolved."""
+    """Check the keys of points in the disc, and the method's own with them; `config` has its
+    defaults resolved."""
     from curvfed.tasks.points.dataset import PointDataset
 
     try:
@@ -303,5 +305,12 @@ def _check_points(config: RunConfig) -> None:
         raise ConfigError(str(error), key="points") from None
     if num_kept == 1:
         raise conflict(config, "points.classes", "2 classes or more")
-    for keys, allowed in config.table("hull").conflicts_with(config.points, num_kept):
-        raise conflict(config, keys, allowed)
+    if num_kept and config.num_public_classes not in (None, num_kept):
+        raise conflict(
+            config,
+            "hull.num-classes points.classes",
+            f"hull.num-classes = auto or {num_kept}, the number of these classes",
+        )
+    if "hull" in config.row.keys:
+        for keys, allowed in config.table("hull").conflicts_with(config.points, num_kept):
+            raise conflict(config, keys, allowed)

@@ -108,15 +108,16 @@ def _is_of_absent(key: str, value: Any) -> bool:
 
 
 def _idle(config: RunConfig) -> tuple[str, ...]:
-    """The keys of tables without effect: given other keys, or FlatLand's own where only its network
-    is used."""
+    """The keys of tables without effect: given other keys, or those that only other methods
+    read."""
     unread: tuple[str, ...] = ()
-    if "flatland" not in config.row.keys:
-        unread = ("flatland.curvature-init", "flatland.vertex-weights", "flatland.proximal")
     for name in type(config).model_fields:
         table = getattr(config, name)
         if isinstance(table, Table):
-            unread += tuple(f"{kebab(name)}.{kebab(field)}" for field in table.idle())
+            idle = table.idle()
+            if table.shared is not None and kebab(name) not in config.row.keys:
+                idle += tuple(key for key in type(table).model_fields if key not in table.shared)
+            unread += tuple(f"{kebab(name)}.{kebab(field)}" for field in idle)
     return unread
 
 

@@ -182,6 +182,16 @@ def aggregation_row(name: str) -> Method | None:
     return FLOWER_ROW if name in FLOWER else aggregation_rows().get(name)
 
 
+def server_row(config: RunConfig) -> Method:
+    """The row with the server half of a run: that of another aggregation if the configuration, with
+    its defaults resolved, names one."""
+    if config.aggregation == config.row.aggregation:
+        return config.row
+    row = aggregation_row(config.aggregation)
+    assert row is not None, config.aggregation
+    return row
+
+
 def config_class(
     method: Method, aggregation: str, model: str = AUTO, keys: Iterable[str] = ()
 ) -> type[RunConfig]:

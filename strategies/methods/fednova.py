@@ -38,6 +38,7 @@ class FedNovaServer(Average):
     """
 
     summed_clients = "own"
+    plain_sgd = True
 
     def aggregate(self, replies: Replies) -> None:
         """Add the weighted sum of the normalised deviations; `weights` are the factors τ_eff

@@ -38,6 +38,8 @@ class Keys(Table):
 
     retired = (("triangles", True),)
 
+    shared = ("curvature", "curvature_map", "gate", "self_weight")
+
     curvature: Rate | None = Field(default=CHOSEN, le=0)
     """curvature of the space of all clients: below 0, or 0 for flat space, the limit of the curved
     ones; auto: the method's, which clients learn with flatland, and -1 for a network that learns

@@ -2,7 +2,7 @@
 learns."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -47,11 +47,10 @@ class Keys(Table):
         """The number of first rounds in which the penalty is not 0."""
         return int(num_rounds * self.last) if self.mu else 0
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """Its steps have a penalty of their own."""
         if config.proximal:
-            return "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
-        return "", ""
+            yield "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
 
 
 CORE = "core/"

@@ -1,7 +1,7 @@
 """pFedMe (T. Dinh, Tran & Nguyen, NeurIPS 2020): a personal model at each client by a Moreau
 envelope."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -34,11 +34,10 @@ class Keys(Table):
     beta: Rate = Field(default=1.0, gt=0)
     """share of the way from the server's model to the clients' mean that the server goes; 1: all"""
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """Its steps have a penalty of their own."""
         if config.proximal:
-            return "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
-        return "", ""
+            yield "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
 
 
 class PFedMeServer(Average):

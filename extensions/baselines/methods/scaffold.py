@@ -50,6 +50,7 @@ class ScaffoldServer(Average):
     """
 
     summed_clients = "any"
+    plain_sgd = True
     keys: Keys
 
     def begin(self, arrays: Arrays) -> None:

@@ -2,6 +2,7 @@
 shared one."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
@@ -39,13 +40,12 @@ class Keys(Table):
     width: int = Field(default=64, ge=1, le=100_000)
     """hidden width of the client's own network"""
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """It trains a network of its own on the whole graph."""
         if config.fine_tune in ("all", "head"):
-            return "fine-tune method", "fine-tune = auto or trained, for the client's own network"
+            yield "fine-tune method", "fine-tune = auto or trained, for the client's own network"
         if config.batch_size:
-            return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
-        return "", ""
+            yield "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
 
 
 MAX_NODES = 6_000

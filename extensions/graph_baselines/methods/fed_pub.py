@@ -1,7 +1,7 @@
 """FED-PUB (Baek et al., ICML 2023): personal masks, and for each client its own average, weighted
 by similarity."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from pydantic import Field
@@ -39,10 +39,10 @@ class Keys(Table):
         """The paper's term, without a half."""
         return {"proximal": self.proximal}
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """Only these networks have masks."""
-        has_masks = config.model in (None, "gcn", "gin")
-        return ("", "") if has_masks else ("model method", "model = auto, gcn or gin")
+        if config.model not in (None, "gcn", "gin"):
+            yield "model method", "model = auto, gcn or gin"
 
 
 THRESHOLD = 1e-3

@@ -1,6 +1,7 @@
 """FedGTA (Li et al., VLDB 2024): each client has its own average, over the clients with similar
 soft labels."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -43,11 +44,10 @@ class Keys(Table):
     models_per_start in the summary is the mean number of these clients. The authors use .65 on
     PubMed, .6 on CiteSeer"""
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """Its learner looks at the whole graph."""
         if config.batch_size:
-            return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
-        return "", ""
+            yield "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
 
 
 TEMPERATURE = 20.0

@@ -2,6 +2,7 @@
 other's help."""
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -62,11 +63,10 @@ class Keys(Table):
     sample: int = Field(default=64, ge=1, le=100_000)
     """number of node representations that a client shares per round"""
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """Its learner looks at the whole graph."""
         if config.batch_size:
-            return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
-        return "", ""
+            yield "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
 
     def rounds_set(self, num_rounds: int) -> int:
         """Number of first rounds that train the generator; never the last round, after which no

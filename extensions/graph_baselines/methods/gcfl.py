@@ -2,7 +2,7 @@
 updates."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,11 +35,10 @@ class Keys(Table):
     """0: split clients by the directions of their updates (GCFL); n: by the norms of their last n
     updates, under dynamic time warping (GCFL+; the authors use 5 and 10)"""
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """`eps1` above `eps2` would split clusters of clients that agree."""
-        if self.eps1 <= self.eps2:
-            return ("", "")
-        return ("gcfl.eps1 gcfl.eps2", "eps1 <= eps2")
+        if self.eps1 > self.eps2:
+            yield "gcfl.eps1 gcfl.eps2", "eps1 <= eps2"
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Embeddings of links, in hyperbolic or flat space, averaged row by row."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -60,11 +60,10 @@ class Keys(Table):
     """predict heads too: each relation has an inverse with parameters of its own, a step trains its
     links in both directions, and scores are means over tails and heads"""
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """Rows in space have keys that these methods lack."""
         if config.model in SPACE_MODELS:
-            return "model method", "method = links with this model"
-        return "", ""
+            yield "model method", "method = links with this model"
 
 
 class RowKeys(Keys):
@@ -104,15 +103,14 @@ class RowKeys(Keys):
         """Means of rows are the same in flat space."""
         return () if self.space else ("average",)
 
-    def conflict(self, config: RunKeys) -> tuple[str, str]:
+    def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """The inner product lacks a curved form and relations, and other models a space."""
         if config.model is not None and config.model not in SPACE_MODELS:
-            return "model method", "method = links-complex or links-rotate with this model"
+            yield "model method", "method = links-complex or links-rotate with this model"
         if self.score == "inner" and self.space:
-            return "links.score links.curvature", "links.curvature = 0 with links.score = inner"
+            yield "links.score links.curvature", "links.curvature = 0 with links.score = inner"
         if self.score == "inner" and self.relations != "none":
-            return "links.score links.relations", "links.relations = none with links.score = inner"
-        return "", ""
+            yield "links.score links.relations", "links.relations = none with links.score = inner"
 
 
 class LinksClient(Learner):

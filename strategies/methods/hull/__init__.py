@@ -22,6 +22,8 @@ class Keys(Table):
 
     resumable: ClassVar[tuple[str, ...]] = ("grouping", "classifier", "svm", "c")
 
+    shared = ("num_classes",)
+
     epsilon: Rate = Field(default=0.01, gt=0)
     """diameter of a quantisation bin; the larger, the less is revealed"""
     quantiser: Literal["equal-width", "equal-area"] = "equal-width"
@@ -112,11 +114,6 @@ class Keys(Table):
         for key, number in (("hull.num-classes", self.num_classes), ("points.classes", num_kept)):
             if number is not None and number > 2 and self.grouping == "kernighan-lin":
                 yield f"hull.grouping {key}", "2 classes"
-        if num_kept and self.num_classes not in (None, num_kept):
-            yield (
-                "hull.num-classes points.classes",
-                f"hull.num-classes = auto or {num_kept}, the number of these classes",
-            )
         if self.svm == "hard" and self.c is not None:
             yield "hull.svm hull.c", "hull.c = auto, for a hard margin has no cost"
         if self.svm != "soft" and self.classifier != "svm":

@@ -37,10 +37,9 @@ class Mine(Guard):
     def settings(self):
         return {"weights": "uniform"}
 
-    def conflict(self, tasks):
+    def conflicts(self, tasks):
         if self.keys.on and not self.config.secure_sum:
-            return "my-guard.on secure-sum", "secure-sum = true"
-        return "", ""
+            yield "my-guard.on secure-sum", "secure-sum = true"
 
     def figures(self, sizes, rounds):
         return {"my_rounds": rounds}

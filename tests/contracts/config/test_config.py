@@ -405,14 +405,25 @@ def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
         ("hull", "learning-rate", 0.1, "methods with rounds"),
         ("hyperfed-averaged", "hyperfed.solver", "frank-wolfe", "hyperfed, hyperfed-fixed"),
         ("fedavg", "flatland.proximal", 0.1, "flatland"),
+        # of a quantiser that would be refused, and of one that would not
+        ("fedavg", "hull.epsilon", 1e-9, "hull"),
+        ("fedavg", "hull.epsilon", 1e9, "hull"),
     ],
 )
 def test_a_key_without_effect_is_named_with_its_readers(method, key, value, readers):
-    model = {"model": "lorentz"} if key == "flatland.proximal" else {}
-    config = parse({"method": method, key: value, **model})
+    parts = {"flatland": {"model": "lorentz"}, "hull": {"dataset": "uniform"}}
+    config = parse({"method": method, key: value, **parts.get(readers, {})})
     assert dict(config.unread) == {key: value}
     assert f" is a key of {readers}" in unread_keys(config)
     assert not parse({"method": "flatland", "flatland.proximal": 0.1}).unread
+
+
+@pytest.mark.parametrize("method", ["fedavg", "hull"])
+def test_the_public_number_of_classes_is_that_of_the_chosen_ones(method):
+    raw = {"method": method, "dataset": "uniform", "points.classes": "0,1"}
+    for number in ("auto", 2):
+        assert not parse(raw | {"hull.num-classes": number}).unread
+    conflict("hull-num-classes-with-points-classes", raw | {"hull.num-classes": 3}, 3, "auto or 2")
 
 
 def test_a_fixed_curvature_reads_no_key_of_a_learned_one():

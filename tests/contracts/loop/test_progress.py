@@ -1,15 +1,20 @@
 """The lines about a slow phase: with the number of its round, and before the first round without."""
 
+import json
 import logging
 import re
+from types import SimpleNamespace
 
 import pytest
 from app_runs import QUICK
 from app_runs import run as made
 
 from curvfed.server_app import run
+from curvfed.server_app.callbacks.choice import ProgressLine
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.run import Progress
-from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
+from curvfed.strategies.base.figure import share
+from curvfed.strategies.base.figures import FIGURES, GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import TRAIN, Header
 
 
@@ -58,3 +63,30 @@ def test_the_line_of_the_last_round_has_the_scores_of_the_summary(settings, tmp_
     printed = dict(re.findall(r"(global|personal) accuracy(?:, fine-tuned)? (\S+)%", line))
     stored = {"global": done.summary[GLOBAL_ACCURACY], "personal": done.summary[PERSONAL_ACCURACY]}
     assert printed == {name: f"{100 * score:.1f}" for name, score in stored.items() if score}
+
+
+def line_of(metric, row):
+    """The progress line of a round with this row, in a run with this metric."""
+    lines = []
+    progress = SimpleNamespace(say=lambda number, text, silence: lines.append(text))
+    federation = SimpleNamespace(metric=metric)
+    ongoing = SimpleNamespace(federation=federation, last_round=2, progress=progress)
+    costs = {"seconds": 1.0, "dropped": 0}
+    ProgressLine(ongoing).stored(SimpleNamespace(number=1, row=row | costs))
+    return lines
+
+
+@pytest.mark.parametrize(("metric", "name"), [("accuracy", "accuracy"), ("roc_auc", "ROC-AUC")])
+def test_a_metric_has_one_short_name_in_the_log_and_in_pages(metric, name, tmp_path):
+    clients = {"clients": [{"partition": 0, "metric": metric}]}
+    (tmp_path / "clients.json").write_text(json.dumps(clients))
+    assert RunFiles(tmp_path).metric_name == name
+    assert line_of(metric, {"score": 0.5}) == [f"personal {name} 50.0%  1.00 s"]
+
+
+def test_a_metric_brings_its_words_for_accuracy(monkeypatch):
+    row = share("odd_rank", "odd rank", short="OR", accuracy="Hits@1")
+    monkeypatch.setitem(FIGURES, row.name, row)
+    scores = {GLOBAL_ACCURACY: 0.25, "score": 0.5}
+    assert line_of("odd_rank", scores) == ["global Hits@1 25.0%  personal OR 50.0%  1.00 s"]
+    assert line_of("accuracy", scores) == ["global accuracy 25.0%  personal accuracy 50.0%  1.00 s"]

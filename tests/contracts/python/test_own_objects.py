@@ -107,6 +107,36 @@ class Mine(Average):
     """The average, under a name of its own."""
 
 
+class Inferring(Average):
+    """The average, which could infer gradients from the clients' steps."""
+
+    plain_sgd = True
+
+
+def test_an_aggregation_that_infers_gradients_refuses_other_steps():
+    row = Method("an average", space="flat", server=Inferring)
+    for settings in ({"optimizer": "adam"}, {"optimizer": "sgd", "optimizer_state": "kept"}):
+        with pytest.raises(ConfigError, match='optimizer="sgd" optimizer-state="fresh" with infer'):
+            curvfed.simulate(row, model="gcn", **settings, **SMALL)
+
+
+class Private(Learner):
+    """A learner that states that it hides records."""
+
+    hides_records = True
+
+
+class Bare(Private):
+    """One that does not."""
+
+
+def test_a_learner_hides_records_only_if_its_own_class_says_so():
+    assert Learner.hides_records
+    assert Private.hides_records
+    assert not Bare.hides_records
+    assert not Slower.hides_records
+
+
 def test_a_row_and_a_learner_run_as_methods_of_packages_do():
     row = Method("my average", space="flat", server=Mine)
     average = curvfed.simulate("fedavg", model="gcn", **SMALL)

@@ -13,6 +13,7 @@ from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.further_state import packed, unpacked, whole_state
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.methods.fednova import FedNovaServer
 from curvfed.strategies.methods.fedopt import FedOpt, Keys
 from curvfed.strategies.wire.store import Store
 
@@ -43,6 +44,15 @@ class Server(Average):
         self._arrays = {
             name: (array + self.momentum[name]).astype(array.dtype) for name, array in start.items()
         }
+
+
+@pytest.mark.parametrize("half", [FedNovaServer, Server])
+def test_an_aggregation_has_one_name_by_class_and_by_import_path(half):
+    names = {
+        Method("an average", space="flat", server=server).aggregation
+        for server in (half, f"{half.__module__}:{half.__name__}")
+    }
+    assert names == {half.name}
 
 
 class Slowing(FlowerStrategy):
