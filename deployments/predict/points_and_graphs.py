@@ -198,7 +198,7 @@ def _read(path: Path, spec: PointSpec) -> Examples:
 
 def _no_classes(path: Path, spec: PointSpec) -> str:
     """The reason for a prediction without an accuracy, in words."""
-    place = f'the column "{spec.label_key}", points.label-key of the run'
+    place = f'a third column or the column "{spec.label_key}" (points.label-key of the run)'
     if path.suffix.lower() == ".npz":
         place = "the array y_train or label"
     return f"none in {path.name}; an accuracy needs them in {place}"
