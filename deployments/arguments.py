@@ -149,7 +149,7 @@ def _read_words(
         if equals:
             yield "", {key: read_value(text, keys[key])}
         elif word.endswith(".toml"):
-            yield word, _read_file(Path(word), keys)
+            yield word, _clients_of_run(Path(word), keys) | _read_file(Path(word), keys)
         elif word in package_files(PRESETS):
             yield f"preset {word}", _read_file(package_files(PRESETS)[word], keys)
         else:
@@ -158,6 +158,16 @@ def _read_words(
                 f" file; {_pair_of(word, keys)}{name_hint(PRESETS, word)}",
                 key="argument",
             )
+
+
+def _clients_of_run(path: Path, keys: Mapping[str, Value]) -> dict[str, Value]:
+    """The number of clients of the run that wrote this file, which is no key of the run config."""
+    if "num-supernodes" not in keys or not (path.parent / "clients.json").exists():
+        return {}
+    from curvfed.server_app.directory.run_directory import partitions_in
+
+    number = len(partitions_in(path.parent))
+    return {"num-supernodes": number} if number else {}
 
 
 def _check_spaces(words: Sequence[str]) -> None:
@@ -279,11 +289,11 @@ def _check_number_of_resumed(config: RunConfig, number: int) -> None:
     ------
     UsageError
     """
-    from curvfed.server_app.directory.run_directory import RunDirectory
+    from curvfed.server_app.directory.run_directory import partitions_in
 
     if not config.resume:
         return
-    began = len(RunDirectory(config, config.results_path / config.run_name).partitions())
+    began = len(partitions_in(config.results_path / config.run_name))
     if began and began != number:
         raise UsageError(
             f"resume = true: num-supernodes is {number}; the run began with {began}: allowed is"

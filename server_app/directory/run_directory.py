@@ -34,6 +34,15 @@ CONFUSION = "confusion.csv"
 CARD = "model-card.md"
 
 
+def partitions_in(folder: Path) -> list[int]:
+    """The clients of the run in this folder, ascending; none before they are connected."""
+    try:
+        stored = json.loads((folder / "clients.json").read_text(encoding="utf-8"))
+        return [client["partition"] for client in stored["clients"]]
+    except (OSError, ValueError, KeyError):
+        return []
+
+
 class RunDirectory:
     """`<results-dir>/<run-name>/` of one run.
 
@@ -172,14 +181,6 @@ class RunDirectory:
             | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
         )
         write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n", private=True)
-
-    def partitions(self) -> list[int]:
-        """The clients of the run so far, ascending; none before they are connected."""
-        try:
-            stored = json.loads((self.path / "clients.json").read_text(encoding="utf-8"))
-            return [client["partition"] for client in stored["clients"]]
-        except (OSError, ValueError, KeyError):
-            return []
 
     def write_confusions(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
         """`confusion.csv`: the number of each client's test examples by true and predicted class,

@@ -191,13 +191,17 @@ def no_network(monkeypatch):
     )
 
 
-def test_a_simulation_is_resumed_with_its_number_of_clients(own_home, tmp_path):
+def test_the_number_of_clients_of_a_run_is_that_of_its_resume_and_of_its_settings(own_home):
     folder = own_home / "results" / "mine"
     folder.mkdir(parents=True)
     (folder / "clients.json").write_text('{"clients": [{"partition": 0}, {"partition": 1}]}')
+    (folder / "config.toml").write_text("num-rounds = 7\n")
     words = ["run-name=mine", "resume=true", f"results-dir={folder.parent}"]
     with pytest.raises(
         UsageError, match="is 10; the run began with 2: allowed is num-supernodes=2"
     ):
         read_request(words)
     assert read_request([*words, "num-supernodes=2"]).num_supernodes == 2
+    again = read_request([str(folder / "config.toml")])
+    assert (again.num_supernodes, again.config.num_rounds) == (2, 7)
+    assert read_request([str(folder / "config.toml"), "num-supernodes=3"]).num_supernodes == 3
