@@ -162,11 +162,11 @@ def _read_words(
 
 def _clients_of_run(path: Path, keys: Mapping[str, Value]) -> dict[str, Value]:
     """The number of clients of the run that wrote this file, which is no key of the run config."""
-    if "num-supernodes" not in keys or not (path.parent / "clients.json").exists():
+    if "num-supernodes" not in keys or path.name != "config.toml":
         return {}
-    from curvfed.server_app.directory.run_directory import partitions_in
+    from curvfed.server_app.directory.run_directory import num_clients_in
 
-    number = len(partitions_in(path.parent))
+    number = num_clients_in(path.parent)
     return {"num-supernodes": number} if number else {}
 
 
@@ -289,11 +289,11 @@ def _check_number_of_resumed(config: RunConfig, number: int) -> None:
     ------
     UsageError
     """
-    from curvfed.server_app.directory.run_directory import partitions_in
-
     if not config.resume:
         return
-    began = len(partitions_in(config.results_path / config.run_name))
+    from curvfed.server_app.directory.run_directory import num_clients_in
+
+    began = num_clients_in(config.results_path / config.run_name)
     if began and began != number:
         raise UsageError(
             f"resume = true: num-supernodes is {number}; the run began with {began}: allowed is"

@@ -215,7 +215,7 @@ def notes_on_method(request: Request, data: Data) -> list[str]:
 
 def _notes_on_data(held: Mapping[int, Data]) -> list[str]:
     """The possible faults of the clients' data, each once, with the clients that have it and the
-    number of clients that were looked at."""
+    number of clients that were checked."""
     clients: dict[str, list[str]] = {}
     for client, data in held.items():
         for note in _faults(data):

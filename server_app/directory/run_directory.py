@@ -43,6 +43,16 @@ def partitions_in(folder: Path) -> list[int]:
         return []
 
 
+def num_clients_in(folder: Path) -> int:
+    """The number of clients with which the run in this folder began, refused ones included; 0
+    before they are connected."""
+    try:
+        stored = json.loads((folder / "clients.json").read_text(encoding="utf-8"))
+        return len(stored["clients"]) + len(stored["refused"])
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
 class RunDirectory:
     """`<results-dir>/<run-name>/` of one run.
 

@@ -194,7 +194,8 @@ def no_network(monkeypatch):
 def test_the_number_of_clients_of_a_run_is_that_of_its_resume_and_of_its_settings(own_home):
     folder = own_home / "results" / "mine"
     folder.mkdir(parents=True)
-    (folder / "clients.json").write_text('{"clients": [{"partition": 0}, {"partition": 1}]}')
+    stored = '{"clients": [{"partition": 0}], "refused": {"node 3": "its data are damaged"}}'
+    (folder / "clients.json").write_text(stored)
     (folder / "config.toml").write_text("num-rounds = 7\n")
     words = ["run-name=mine", "resume=true", f"results-dir={folder.parent}"]
     with pytest.raises(
