@@ -163,8 +163,8 @@ class ProgressLine(Callback):
             figures = personal_figures(state.latest, run.federation.descriptions, state.cohort)
             scores = figures["metrics"] | {"accuracy": figures[PERSONAL_ACCURACY]}
             row["score"] = scores[metric]
-            if GLOBAL_ACCURACY in row:
-                row[GLOBAL_ACCURACY] = state.scored.get("calibrated") or row[GLOBAL_ACCURACY]
+            if state.scored.get("calibrated") is not None:
+                row[GLOBAL_ACCURACY] = state.scored["calibrated"]
         tuned = ", fine-tuned" if is_last and run.config.fine_tunes else ""
         columns = {
             GLOBAL_ACCURACY: words_of(GLOBAL_ACCURACY, [metric]),

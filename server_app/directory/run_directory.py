@@ -36,21 +36,22 @@ CARD = "model-card.md"
 
 def partitions_in(folder: Path) -> list[int]:
     """The clients of the run in this folder, ascending; none before they are connected."""
-    try:
-        stored = json.loads((folder / "clients.json").read_text(encoding="utf-8"))
-        return [client["partition"] for client in stored["clients"]]
-    except (OSError, ValueError, KeyError):
-        return []
+    return [client["partition"] for client in _stored_clients(folder).get("clients", ())]
 
 
 def num_clients_in(folder: Path) -> int:
     """The number of clients with which the run in this folder began, refused ones included; 0
     before they are connected."""
+    stored = _stored_clients(folder)
+    return len(stored.get("clients", ())) + len(stored.get("refused", ()))
+
+
+def _stored_clients(folder: Path) -> dict[str, Any]:
+    """The content of `clients.json`; empty if it is absent or damaged."""
     try:
-        stored = json.loads((folder / "clients.json").read_text(encoding="utf-8"))
-        return len(stored["clients"]) + len(stored["refused"])
-    except (OSError, ValueError, KeyError):
-        return 0
+        return dict(json.loads((folder / "clients.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
 
 
 class RunDirectory:
