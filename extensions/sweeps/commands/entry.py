@@ -186,7 +186,7 @@ def compare(
     - methods: names with commas between, of methods or rivals (fedavg-mean,
       fedavg-calibrated, links-inner, links-squared); auto, the usual ones for the data;
       or all. Two alone are compared with each other;
-    - against: the compared method that is the rival of those in curved space; auto: the
+    - against: the compared flat method that is the rival of those in curved space; auto: the
       best flat one, by the seeds of tuning;
     - budget=12: number of configurations per method beside its learning rates and weight
       decays, which are swept to their edge: its own keys, networks and schedules in turn.
