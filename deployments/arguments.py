@@ -67,11 +67,14 @@ class Request:
     num_supernodes : int
     config : RunConfig
         The whole configuration, parsed.
+    sets_number : bool
+        Whether the user set the number of clients.
     """
 
     settings: dict[str, Value]
     num_supernodes: int
     config: RunConfig
+    sets_number: bool = False
 
     @property
     def task(self) -> str:
@@ -234,7 +237,7 @@ def check_request(
     if settings.pop(EXTRA, ""):  # its keys count like any others
         default = defaults()
         settings |= {key: value for key, value in flatten(config).items() if value != default[key]}
-    request = Request(settings, number, config)
+    request = Request(settings, number, config, "num-supernodes" in origins)
     if config.model is not None and plugins.is_model(config.model):
         try:
             plugins.factory_of(config.model)

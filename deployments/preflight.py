@@ -26,7 +26,7 @@ from curvfed.strategies.config.build_method import (
     encoder,
     model_spec,
 )
-from curvfed.strategies.config.checks import check_path
+from curvfed.strategies.config.checks import check_path, idle_keys
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
@@ -207,10 +207,14 @@ def _trivial(data: Data) -> str:
 
 
 def notes_on_method(request: Request, data: Data) -> list[str]:
-    """The notes on the data that the method of the run does not use."""
+    """The notes on keys without effect, and on the data that the method of the run does not use."""
+    idle = idle_keys(request.resolved, data.task)
+    notes = [
+        f"{key} has no effect: {reason}" for key, reason in idle.items() if key in request.settings
+    ]
     model = encoder(request.resolved, data.task)
-    unused = dataset_class(data.task).unused(request.resolved, data, model)
-    return [f"{NOTE}{note}" for note in unused]
+    notes += dataset_class(data.task).unused(request.resolved, data, model)
+    return [f"{NOTE}{note}" for note in notes]
 
 
 def _notes_on_data(held: Mapping[int, Data]) -> list[str]:

@@ -152,6 +152,8 @@ class Kind:
         By metric, the name of the score of an answer that no model is needed for.
     arrays_file : str
         The file with arrays of a run on such data, which its pictures are drawn from.
+    unread : tuple of str
+        The keys of every run that have no effect on such data.
     before_keys : mapping of str to value
         The value, by key of these tables, of runs made before the key existed.
     test_counts : tuple of str
@@ -182,6 +184,7 @@ class Kind:
     made_of: tuple[str, ...] = ()
     trivial: Mapping[str, str] = field(default_factory=lambda: {"accuracy": "majority_accuracy"})
     arrays_file: str = ""
+    unread: tuple[str, ...] = ()
     before_keys: Mapping[str, Any] = field(default_factory=dict)
     test_counts: tuple[str, ...] = ()
     words: Words = Words()

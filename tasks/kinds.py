@@ -13,6 +13,9 @@ GLOBAL_TRIVIAL = "global_majority_accuracy"
 GUESSES = {"roc_auc": 0.5}
 """By the data's metric, the score of a guess."""
 
+_GRAPH_KEYS = ("dropout", "normalize")
+"""Keys of every run that only graphs read."""
+
 FEATURES = "features"
 """The network of images that are features already."""
 
@@ -63,6 +66,7 @@ NODES = Kind(
     models=("gcn", "gated", "mean", "lorentz", "split"),
     default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
     partitions=("metis", "louvain", "random"),
+    unread=("min-client-size",),
     defaults=_GRAPHS | {"batch_size": 0},
     words=Words(sizes=" of {num_features} features", labels_hint=UNKNOWN_HINT),
     batches_training_only=False,
@@ -74,6 +78,7 @@ GRAPHS = Kind(
     models=("gin", "gcn", "lorentz", "lorentz-gcn"),
     default_models={"flat": "gin", "lorentz": "lorentz"},
     partitions=("metis", "louvain", "random"),
+    unread=("min-client-size",),
     defaults=_GRAPHS,
     words=Words(labels_hint=UNKNOWN_HINT),
     has_spaces=True,
@@ -91,6 +96,7 @@ IMAGES = Kind(
     ),
     default_models={1: "cnn", 3: "convnet"},
     partitions=("dirichlet", "iid", "shards", "users"),
+    unread=_GRAPH_KEYS,
     defaults=_IMAGES,
     words=Words(sizes=" of {shape}"),
     has_shape=True,
@@ -102,6 +108,7 @@ POINTS = Kind(
     parts={"dataset": "curvfed.tasks.points.dataset:DATASET"},
     built_in="uniform",
     partitions=("stratified", "iid", "dirichlet"),
+    unread=(*_GRAPH_KEYS, "min-client-size", "embedding-dim"),
     defaults=_POINTS,
     num_features=2,
     min_classes=0,

@@ -11,7 +11,7 @@ from curvfed.deployments.arguments import NOTE, Request, Value, read_request
 from curvfed.deployments.terminal import open_console
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.base.keys import Table as KeyTable
-from curvfed.strategies.config.checks import unread_keys
+from curvfed.strategies.config.checks import idle_keys, unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import (
     RunConfig,
@@ -100,7 +100,8 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
         values = allowed(field) if allowed(field) != "a string" else str(field.description)
         cells = [key, _toml(resolved[key]), origin, values]
         table.add_row(*cells[: len(columns)], style="bold" if is_set else "")
-    cells = ["num-supernodes", str(request.num_supernodes), "", "number of simulated clients"]
+    origin = "set" if request.sets_number else "default"
+    cells = ["num-supernodes", str(request.num_supernodes), origin, "number of simulated clients"]
     table.add_row(*cells[: len(columns)])
     return table
 
@@ -140,7 +141,7 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     if config.is_masked:
         tables.add("secure")
     tables.add(config.guard.table)
-    return not dot or table in tables
+    return table in tables if dot else key not in (*idle_keys(config, task), *config.row.unread)
 
 
 def _model(config: RunConfig, task: str, data: "Data | None") -> str:

@@ -103,7 +103,7 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
     level = _dataset(run).spec.classes_at
     layout = read_layout(path, level=level) if class_folders(path) else None
     samples = layout.samples if layout else ()
-    loose = [path] if path.is_file() else images_in(path)
+    loose = [path] if is_image(path.name) and path.is_file() else images_in(path)
     if bool(samples) == bool(loose):
         raise RequestError(
             f'DATA is "{path}", where there'

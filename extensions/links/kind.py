@@ -63,6 +63,7 @@ KIND = LinkKind(
     models=(*SPACE_MODELS, "complex", "rotate"),
     default_models={"flat": "normal", "hyperbolic": "normal"},
     partitions=("branches", "relations", "louvain", "random"),
+    unread=("dropout", "normalize", "min-client-size"),
     defaults={
         "local_epochs": 2,
         "batch_size": 256,

@@ -84,6 +84,15 @@ OF_THE_SERVER = frozenset(
 """Keys that no vector of a client depends on. They are not part of its basis: a run can be resumed
 with other values."""
 
+READ_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
+    "alpha": ("partition", ("dirichlet",)),
+    "shards": ("partition", ("shards",)),
+    "momentum": ("optimizer", ("sgd",)),
+    "decay": ("schedule", ("steps",)),
+    "decay-every": ("schedule", ("steps", "inverse")),
+}
+"""Keys that a run reads only with some values of another key."""
+
 
 class RunKeys(Table):
     """The keys of every run."""

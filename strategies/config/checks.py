@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 
 from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.run_keys import READ_WITH
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.config.run_config import RunConfig, aggregation_row
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import readers
+from curvfed.tasks.kinds import KINDS
 
 _SHOWN = 80
 """Maximum number of characters of an impossible path in an error."""
@@ -73,6 +75,23 @@ def unread_keys(config: RunConfig) -> str:
         f"{'; '.join(texts)}: {part} = {config[part]} does not read it and trains as without it;"
         f" remove it, or choose {'an' if is_of_aggregations else 'a'} {part} that reads it"
     )
+
+
+def idle_keys(run: RunConfig, task: str) -> dict[str, str]:
+    """The keys of every run that have no effect on this run, with the reasons.
+
+    Parameters
+    ----------
+    run : RunConfig
+        With resolved defaults.
+    task : str
+        The kind of the data.
+    """
+    reasons = dict.fromkeys(KINDS[task].unread, f"a run on {task} does not read it")
+    for key, (other, values) in READ_WITH.items():
+        if run[other] not in values:
+            reasons[key] = f"a run reads it with {other} = {' or '.join(values)}"
+    return reasons
 
 
 def check_paths(config: RunConfig) -> None:

@@ -74,7 +74,7 @@ def test_check_shows_what_would_be_used(capsys):
     result = shown(
         capsys, "--all", "method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3"
     )
-    assert result["num-supernodes"][0] == "3"
+    assert result["num-supernodes"][:2] == ["3", "set"]
     assert result["seed"][:2] == ["7", "set"]
     assert result["method"][:2] == ['"fedavg"', "set"]
     assert result["flatland.gate"] == ["false", "set", "true or false"]
@@ -104,10 +104,45 @@ def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
     result = shown(capsys, *arguments.split())
     tables = {key.partition(".")[0] for key in result if "." in key}
     assert tables == TABLES[arguments]
-    assert result.keys() - {"", "num-supernodes"} == {
-        key for key in DEFAULTS if "." not in key or key.partition(".")[0] in tables
+    assert {key for key in result if "." in key} == {
+        key for key in DEFAULTS if "." in key and key.partition(".")[0] in tables
     }
     assert {len(cells) for cells in result.values()} == {2}
+
+
+OF_GRAPHS = {"dropout", "normalize"}
+OF_IMAGES = {"min-client-size"}
+OF_SOME_VALUES = {"alpha", "shards", "momentum", "decay", "decay-every"}
+OF_NETWORKS = {"embedding-dim"}
+OF_ROUNDS = {"num-rounds", "learning-rate"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hidden"),
+    [
+        ("method=fedavg", OF_IMAGES | OF_SOME_VALUES),
+        ("method=fedavg schedule=inverse", OF_IMAGES | OF_SOME_VALUES - {"decay-every"}),
+        ("method=fedavg dataset=digits", OF_GRAPHS | {"shards", "decay", "decay-every"}),
+        (
+            "method=fedavg dataset=digits partition=shards optimizer=adam",
+            OF_GRAPHS | OF_SOME_VALUES - {"shards"},
+        ),
+        ("method=fedavg dataset=uniform", OF_GRAPHS | OF_IMAGES | OF_SOME_VALUES | OF_NETWORKS),
+        ("method=hull", OF_GRAPHS | OF_IMAGES | OF_SOME_VALUES | OF_NETWORKS | OF_ROUNDS),
+    ],
+)
+def test_check_leaves_out_keys_without_effect(capsys, arguments, hidden):
+    result = shown(capsys, *arguments.split())
+    possible = OF_GRAPHS | OF_IMAGES | OF_SOME_VALUES | OF_NETWORKS | OF_ROUNDS
+    assert possible - result.keys() == hidden
+
+
+def test_check_says_that_a_key_has_no_effect(capsys):
+    assert main(["check", "method=fedavg", "dataset=digits", "dropout=0.1", "decay=0.2"]) == 0
+    output = capsys.readouterr().out
+    assert "note: dropout has no effect: a run on images does not read it" in output
+    assert "note: decay has no effect: a run reads it with schedule = steps" in output
+    assert rows(output)["dropout"] == ["0.1", "set"]
 
 
 @pytest.mark.parametrize(
@@ -117,7 +152,7 @@ def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
 def test_check_shows_what_the_task_chooses(capsys, method, task, model):
     config = parse({"method": method})
     before, after = flatten(config), flatten(resolve_defaults(config, task)) | {"model": model}
-    result = shown(capsys, f"method={method}")
+    result = shown(capsys, "--all", f"method={method}")
     for key in (
         "learning-rate",
         "local-epochs",
@@ -128,8 +163,8 @@ def test_check_shows_what_the_task_chooses(capsys, method, task, model):
         "model",
     ):
         origin = "default" if after[key] == before[key] else "auto"
-        assert [cell.replace('"', "") for cell in result[key]] == [str(after[key]), origin]
-    assert result["seed"] == ["0", "default"]
+        assert [cell.replace('"', "") for cell in result[key][:2]] == [str(after[key]), origin]
+    assert result["seed"][:2] == ["0", "default"]
     result = shown(capsys, f"method={method}", "learning-rate=0.3", "partition=auto")
     assert result["learning-rate"] == ["0.3", "set"]
     assert result["partition"] == [f'"{after["partition"]}"', "auto"]

@@ -246,6 +246,9 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
     )
     notes = refused(capsys, result.path, "digits", "--client", 1, status=2)
     assert 'DATA is "digits", where there is no image' in notes
+    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
+    notes = refused(capsys, result.path, tmp_path / "table.csv", "--client", 1, status=2)
+    assert 'table.csv", where there is no image; allowed is' in notes
     assert "trained on its own data" in refused(capsys, result.path, "own", "--client", 1)
 
 
