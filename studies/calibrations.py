@@ -29,8 +29,8 @@ from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.extensions.baselines.methods.ccvr import VirtualFeatures, retrain, sample
+from curvfed.strategies.base.least_squares import Sums, length, solve
 from curvfed.strategies.base.moments import class_moments
-from curvfed.strategies.methods.spherefed import Sums, length, solve
 from curvfed.tasks.images.client_task import ImageTask, classifier_inputs, evaluate
 from curvfed.tasks.images.models import ImageNet
 from studies.papers.printed_numbers import read

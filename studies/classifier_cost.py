@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from benchmarks.tables import table_lines, write_csv
 from curvfed.extensions.baselines.methods import ccvr
-from curvfed.strategies.methods import spherefed
+from curvfed.strategies.base import least_squares
 from studies.papers.printed_numbers import read
 from studies.training_cost import network
 
@@ -84,7 +84,7 @@ def sent_here() -> dict[str, float]:
     sizes = (
         rounds,
         rounds + 8.0 * ccvr.VirtualFeatures.length(FEATURES, CLASSES),
-        4 * weights + 8 * spherefed.length(FEATURES, CLASSES),
+        4 * weights + 8 * least_squares.length(FEATURES, CLASSES),
     )
     return {method: size / 1e6 for method, size in zip(METHODS, sizes, strict=True)}
 

@@ -27,7 +27,7 @@ import torch.nn.functional as F
 
 import curvfed
 from curvfed.extensions.sweeps.commands.paired import paired_difference
-from curvfed.strategies.methods.spherefed import AffineForm, Sums, solve
+from curvfed.strategies.base.least_squares import AffineForm, Sums, solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "prototypes.md"
 DIMENSIONS = (2, 3, 5, 10)

@@ -29,8 +29,8 @@ from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.server_app.report import charts, style
+from curvfed.strategies.base import least_squares
 from curvfed.strategies.base.statistics import Leaving
-from curvfed.strategies.methods import spherefed
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.models import ImageModelSpec, ImageNet
 from studies import marks
@@ -78,7 +78,7 @@ def sent(model: ImageNet) -> float:
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     fixed = sum(p.numel() for p in model.parameters() if not p.requires_grad)
     weight = model.get_parameter("head.weight")
-    sums = 8 * spherefed.length(weight.shape[1], CLASSES) if fixed else 0
+    sums = 8 * least_squares.length(weight.shape[1], CLASSES) if fixed else 0
     return 4 * (2 * ROUNDS * trained + fixed) + sums
 
 

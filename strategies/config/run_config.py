@@ -131,7 +131,7 @@ class RunConfig(RunKeys):
         if self.calibration == "none":
             kind = None
         elif self.calibration == "ffc":
-            from curvfed.strategies.methods.spherefed import AffineForm, ClosedForm
+            from curvfed.strategies.base.least_squares import AffineForm, ClosedForm
 
             if kind is None or not issubclass(kind, ClosedForm):
                 kind = AffineForm

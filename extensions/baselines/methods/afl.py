@@ -4,8 +4,8 @@ frozen body."""
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.least_squares import ClosedForm
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.methods.spherefed import ClosedForm
 
 
 class Keys(Table):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from app_runs import QUICK, run
 
-from curvfed.strategies.methods.spherefed import Sums, solve
+from curvfed.strategies.base.least_squares import Sums, solve
 
 GAMMA = 1.5
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from curvfed.strategies.base.calibration import CalibrationError
 from curvfed.strategies.base.guard import Guard
+from curvfed.strategies.base.least_squares import AffineForm, Sums, check_trace, length, solve
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.methods.spherefed import AffineForm, Sums, check_trace, length, solve
 
 
 def data(rng, num, size, classes, dtype=np.float32):

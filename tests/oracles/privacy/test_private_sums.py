@@ -14,13 +14,14 @@ from record_changes import (
 )
 from tiers import examples
 
+from curvfed.strategies.base import least_squares
 from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.methods import spherefed
 
 KINDS = {
-    "spherefed": private_sums(spherefed.ClosedForm, spherefed.Keys()),
-    "not normalised": private_sums(spherefed.ClosedForm, spherefed.Keys(normalize=False)),
+    "spherefed": private_sums(least_squares.ClosedForm, spherefed.Keys()),
+    "not normalised": private_sums(least_squares.ClosedForm, spherefed.Keys(normalize=False)),
 }
 
 
@@ -40,10 +41,10 @@ def test_without_noise_the_classifier_is_that_of_plain_sums():
     """To the bit; the last class has no example."""
     features, labels = features_on_grid(60, 4)
     keys = spherefed.Keys(normalize=False, ridge=0.0)
-    total = spherefed.ClosedForm.summed(features, labels, CLASSES)
+    total = least_squares.ClosedForm.summed(features, labels, CLASSES)
     head = {"weight": np.zeros((CLASSES, 4), np.float32)}
-    plain = spherefed.ClosedForm(keys, RunKeys(), Guard(None))
-    private = spherefed.ClosedForm(keys, RunKeys(), PRIVATE)
+    plain = least_squares.ClosedForm(keys, RunKeys(), Guard(None))
+    private = least_squares.ClosedForm(keys, RunKeys(), PRIVATE)
     np.testing.assert_array_equal(
         private.private_classifier(total, head, 0.0)["weight"],
         plain.classifier(total, 60, head, 0.0)["weight"],
