@@ -157,7 +157,6 @@ def secure_sum(place: Place) -> list[Row]:
             "the vectors added by NumPy",
             partial(_server_sum, length),
             repeats=REPEATS,
-            is_figure=True,
         ),
         *masked_rounds.rows(place),
     ]
