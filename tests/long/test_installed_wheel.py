@@ -120,11 +120,10 @@ def test_a_sweep(curvfed, hostile):
 def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
     """The checkout by `flwr run` where an installed wheel must not be imported."""
     (package,) = (bin_folder.parent / "lib").glob("*/site-packages/curvfed")
-    for room in ("server_app", "client_app", "strategies"):
-        (package / room / "__init__.py").unlink()  # a hard link into uv's cache
-        (package / room / "__init__.py").write_text(
-            "raise SystemExit('the installed version was imported')\n"
-        )
+    # the modules that Flower's processes import, and the command that starts them does not
+    for module in ("server_app/app.py", "client_app/app.py", "strategies/methods/fedavg.py"):
+        (package / module).unlink()  # a hard link into uv's cache
+        (package / module).write_text("raise SystemExit('the installed version was imported')\n")
     config = (
         f'method="fedavg" dataset="trees" num-rounds=1 results-dir="{hostile / "runs"}"'
         ' run-name="sent"'
