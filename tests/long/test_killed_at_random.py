@@ -100,13 +100,13 @@ def killed_runs(words: list[str], number: int, folder: Path) -> int:
 def without_key_exchanges(folder: Path) -> dict[str, Any]:
     """The figures of a run but those of its exchanges of keys, which a resumed run makes again."""
     run = figures(folder)
-    rounds = [row for row in run["rounds"] if row["phase"] not in (KEYS, AGREE)]
-    if len(rounds) == len(run["rounds"]):
+    if KEYS not in {row["phase"] for row in run["rounds"]}:
         return run
-    summary = dict(run["summary"])
+    for table in ("rounds", "clients"):
+        run[table] = [row for row in run[table] if row["phase"] not in (KEYS, AGREE)]
     for mean_over_phases in ("bytes_up", "bytes_down"):
-        del summary[mean_over_phases]
-    return run | {"rounds": rounds, "summary": summary}
+        del run["summary"][mean_over_phases]
+    return run
 
 
 def files_of(folder: Path) -> set[str]:
