@@ -1,6 +1,7 @@
 """A client's contribution to a phase, before it is sent in the open or masked. Under a budget of
 differential privacy nothing leaves a node without its cost in the ledger."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -13,6 +14,9 @@ from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import TRAIN, Request
+
+SECONDS = "seconds"
+"""The figure of a contribution that differs each time that it is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,13 @@ class Contribution(Statistics):
         for name in sorted(self.arrays):
             digest.update(name.encode() + np.ascontiguousarray(self.arrays[name]).tobytes())
         return digest.hexdigest()
+
+    def digest_for(self, weight: int) -> str:
+        """The digest of everything that is the same if the contribution is computed anew, with this
+        weight: not of the time that it takes."""
+        figures = {name: value for name, value in self.figures.items() if name != SECONDS}
+        values = [self.digest, weight, sorted(figures.items())]
+        return sha256(json.dumps(values).encode()).hexdigest()
 
 
 Work = Callable[[Client, Request], Contribution]

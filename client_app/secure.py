@@ -4,6 +4,7 @@ new process; `Context.state` connects them."""
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -102,10 +103,23 @@ def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | N
     if client.ledger:
         client.ledger.compare(member.statements, heads)
     max_weight = math.inf
-    if client.node.rules and not client.hides_number:
-        max_weight = client.node.rules.max_weight(sum(counts.values()))
+    if client.node.is_real and not client.hides_number:
+        max_weight = _max_weight(client, sum(counts.values()))
     number = sum_number(session.phase, session.round)
     return OpenSum(member, session, order_numbers, max_weight, heads, number)
+
+
+def _max_weight(client: Client, others: int) -> float:
+    """The largest weight of this node beside others with this number of examples."""
+    rules = client.node.rules
+    assert rules is not None, "only a real node states its number"
+    allowed = rules.max_weight(others)
+    examples = int(client.data.train.sum())
+    if client.ledger is None or not examples:
+        return allowed
+    data = f"{client.data_state} {rules.sums.weight_share:g}"
+    weight = int(min(examples, allowed))
+    return client.ledger.keep_weight(data, weight, rules.runs.configurations)
 
 
 def masked_answer(
@@ -151,7 +165,10 @@ def _stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer
             ) from None
         return None
     basis = Basis.model_validate_json(metadata["basis"])
-    return _send(client, opened, state, arrays[VECTOR], basis, has_noise=metadata["noise"])
+    noise = metadata["noise"]
+    # A vector of an earlier version has no digest, nor has the ledger's line about it.
+    digest = metadata.get("digest", "")
+    return _send(client, opened, state, arrays[VECTOR], basis, digest, has_noise=noise)
 
 
 def mask_contribution(
@@ -206,7 +223,15 @@ def mask_contribution(
         vector = hide(vector, encoding, session)
     elif client.has_budget:
         check_contribution(client, session.phase, contribution)
-    return masked(client, request, state, opened, vector, has_noise=hide is not None)
+    return masked(
+        client,
+        request,
+        state,
+        opened,
+        vector,
+        digest=contribution.digest_for(weight) if hide is None else "",
+        has_noise=hide is not None,
+    )
 
 
 def masked(
@@ -216,6 +241,7 @@ def masked(
     opened: OpenSum,
     vector: NDArray[np.uint64],
     *,
+    digest: str = "",
     has_noise: bool = False,
     is_drawn: bool = False,
 ) -> Answer:
@@ -224,6 +250,9 @@ def masked(
     Parameters
     ----------
     vector : uint64 array (length,)
+    digest : str
+        The digest of everything that the vector has in common with one that is computed anew; empty
+        for that of the vector.
     has_noise : bool
         Whether it is private by noise, which costs.
     is_drawn : bool
@@ -244,11 +273,12 @@ def masked(
                 f" {opened.session.round} is no longer stored, and would be drawn anew",
                 key="repeated-sum",
             )
-        metadata = {"basis": basis.model_dump_json(), "noise": has_noise}
+        digest = digest or sha256(vector.astype("<u8", copy=False).tobytes()).hexdigest()
+        metadata = {"basis": basis.model_dump_json(), "noise": has_noise, "digest": digest}
         earlier = [number for number in client.vectors.stamps() if number < opened.number]
         base = max(earlier, default=0)
         client.vectors.save(opened.number, {VECTOR: vector}, metadata, base=base, durable=True)
-    return _send(client, opened, state, vector, basis, has_noise=has_noise)
+    return _send(client, opened, state, vector, basis, digest, has_noise=has_noise)
 
 
 def _send(
@@ -257,6 +287,7 @@ def _send(
     state: RecordDict,
     vector: NDArray[np.uint64],
     basis: Basis,
+    digest: str,
     *,
     has_noise: bool,
 ) -> Answer:
@@ -264,7 +295,9 @@ def _send(
     session = opened.session
     member = opened.member
     if client.ledger is not None:
-        client.ledger.note_sum(session, basis, client.data_state, client.group, opened.heads)
+        client.ledger.note_sum(
+            session, basis, client.data_state, client.group, opened.heads, digest
+        )
         if has_noise:
             client.guard.pay(session)
             check_paid(client, session.phase, session.digest.hex())
@@ -279,8 +312,8 @@ def _send(
     masked_input = member.mask(vector, session, basis)
     last = max(member.last, opened.number)
     store_member(member.model_copy(update={"last": last}), state)
-    digest = checksum(masked_input, session, client.partition)
-    parts = MaskedInput(checksum=digest, **basis.model_dump()).as_parts()
+    checked = checksum(masked_input, session, client.partition)
+    parts = MaskedInput(checksum=checked, **basis.model_dump()).as_parts()
     return {"arrays": {MASKED: masked_input}, "parts": parts}
 
 

@@ -23,6 +23,7 @@ from curvfed.client_app.node.ledger_memory import (
     RUN,
     SPLIT,
     SUM,
+    WEIGHT,
     head_in,
     refusal_name,
     stated_head,
@@ -143,6 +144,42 @@ class Ledger(LedgerFile):
                 self.write(
                     file, CONFIGURATION, run=run, questions=names, configuration=configuration
                 )
+
+    def keep_weight(self, data: str, weight: int, limit: int) -> int:
+        """The node's largest weight in all sums of one state of its data: the one of an earlier
+        sum, unless that is larger than `weight`.
+
+        The peers' numbers of examples decide how large it may be, and no peer has to state the same
+        number twice: two sums with two weights would show the node's part.
+
+        Parameters
+        ----------
+        data : str
+            The state of the data, and the policy's `weight-share`.
+        weight : int
+            As the peers' numbers allow it now.
+        limit : int
+            Maximum number of weights.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        with self.locked() as file:
+            weights = self.memory.weights.get(data, [])
+            allowed = [earlier for earlier in weights if earlier <= weight]
+            if allowed:
+                return max(allowed)
+            if len(weights) >= limit:
+                raise SecureSumError(
+                    "the other members state fewer examples than in an earlier sum of this node's"
+                    " present data: with a smaller weight both sums would show its part; allowed"
+                    f" are the earlier numbers, or more than [runs] configurations = {limit} in"
+                    " this node's policy",
+                    key="other-weight",
+                )
+            self.write(file, WEIGHT, data=data, weight=weight)
+        return weight
 
     def _check_number(self, kind: str, limit: int, words: str) -> None:
         """Refuse another line of a kind once today's lines reach the limit."""
@@ -289,17 +326,18 @@ class Ledger(LedgerFile):
         data: str,
         group: tuple[int, ...],
         statements: Mapping[int, bytes],
+        vector: str = "",
     ) -> None:
-        """Record that this node's vector from this basis and these data, named by their digest, is
-        in a sum, with the heads of the peers' ledgers as they stated them.
+        """Record that this node's vector from this basis and these data, all named by their
+        digests, is in a sum, with the heads of the peers' ledgers as they stated them.
 
         Called before the vector leaves. A sum that is recorded already is not recorded again.
 
         Raises
         ------
         SecureSumError
-            If the node was in this sum with a vector from another basis or other data, the sum lies
-            before the run's last one, or `check` refuses.
+            If the node was in this sum with another vector, or with one from another basis or
+            other data, the sum lies before the run's last one, or `check` refuses.
         """
         stated = {}
         for peer, statement in sorted(statements.items()):
@@ -307,7 +345,7 @@ class Ledger(LedgerFile):
             if head.size:
                 stated[str(peer)] = [head.size, head.digest]
         number = sum_number(session.phase, session.round)
-        digest = sha256(session.digest + basis.digest + data.encode()).hexdigest()
+        digest = sha256(session.digest + basis.digest + f"{data}{vector}".encode()).hexdigest()
         with self.locked() as file:
             self._check_members(session.clients, group)
             sums = self.memory.sums.get(session.run, {})
@@ -316,8 +354,9 @@ class Ledger(LedgerFile):
                 if sums[str(number)] == digest:
                     return
                 raise SecureSumError(
-                    f"this node was in the sum of {place} before, with a vector from other"
-                    " parameters, another configuration or other data; it is in each sum once",
+                    f"this node was in the sum of {place} before, with another vector, or with one"
+                    " from other parameters, another configuration or other data; it is in each"
+                    " sum once",
                     key="repeated-sum",
                 )
             last = max(map(int, sums), default=0)

@@ -56,6 +56,7 @@ ACCEPTED = "accepted"
 REGROUP = "regroup"
 SPLIT = "split"
 CONFIGURATION = "configuration"
+WEIGHT = "weight"
 """Kinds of lines."""
 
 _TEXT_SETS = ("runs", "points", "refusals")
@@ -71,6 +72,7 @@ _PLAIN = (
     "shares",
     "questions",
     "configurations",
+    "weights",
 )
 """The attributes of the memory with types of JSON."""
 
@@ -111,6 +113,9 @@ class Memory:
         By run: the names of its last questions, see `Ledger.admit`.
     configurations : dict of str to list of str
         By name of a question: the digests of the configurations that have asked it.
+    weights : dict of str to list of int
+        By state of the data and `weight-share`: the node's largest weights in sums, since the last
+        change of the group.
     """
 
     runs: set[str] = field(default_factory=set)
@@ -126,6 +131,7 @@ class Memory:
     shares: dict[str, list[float]] = field(default_factory=dict)
     questions: dict[str, list[str]] = field(default_factory=dict)
     configurations: dict[str, list[str]] = field(default_factory=dict)
+    weights: dict[str, list[int]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -151,6 +157,7 @@ class Memory:
             self.heads.pop(str(line["peer"]), None)
         elif line["kind"] == REGROUP:
             self.cohorts.clear()
+            self.weights.clear()
             self.regroups.append(line["time"])
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
@@ -162,6 +169,8 @@ class Memory:
                 asked = self.configurations.setdefault(name, [])
                 if line["configuration"] not in asked:
                     asked.append(line["configuration"])
+        elif line["kind"] == WEIGHT:
+            self.weights.setdefault(line["data"], []).append(line["weight"])
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 

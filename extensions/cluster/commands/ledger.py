@@ -138,6 +138,7 @@ def _details(line: dict[str, object]) -> str:
         RUN,
         SPLIT,
         SUM,
+        WEIGHT,
     )
 
     if line["kind"] == SUM:
@@ -149,6 +150,8 @@ def _details(line: dict[str, object]) -> str:
     if line["kind"] == CONFIGURATION:
         names = ", ".join(map(str, line["questions"]))  # type: ignore[call-overload]
         return f"{str(line['configuration'])[:12]} for {names}"
+    if line["kind"] == WEIGHT:
+        return f"weight up to {line['weight']} in sums of {str(line['data'])[:12]}"
     if line["kind"] == ACCEPTED:
         return f"partition {line['peer']}, by {line['by']}"
     if line["kind"] == REGROUP:
