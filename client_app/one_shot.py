@@ -84,6 +84,7 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
 def _score(client: Client, request: Request) -> Contribution:
     received = decode_arrays(request.arrays)
     check_model(client, received)
+    client.learn_holders(request)
     scores, arrays = _half(client, request).evaluate(received)
     return Contribution(arrays, 0, scores, received={})
 

@@ -93,7 +93,7 @@ class ClassifierClient(OneShotClient):
 
     def evaluate(self, arrays: Arrays) -> tuple[Figures, Arrays]:
         """The accuracy on the test points, and the votes of the training points on the classes of
-        groups."""
+        groups. Points of classes that stay have no vote."""
         data = self.points
         try:
             classifier = Classifier.from_arrays(arrays)
@@ -108,7 +108,10 @@ class ClassifierClient(OneShotClient):
             return {}, {VOTES: np.zeros((num_groups, len(classes))), FALLEN: np.zeros(1)}
         predicted = classifier.predict(data.train_points)
         names = name_groups(predicted, data.train_labels, num_groups, len(data.class_names))
-        votes = client_votes(names, predicted, data.class_names, classes)
+        leaves = self.leave()
+        voting = predicted[leaves]
+        voted = name_groups(voting, data.train_labels[leaves], num_groups, len(data.class_names))
+        votes = client_votes(voted, voting, data.class_names, classes)
         score = accuracy(classifier.predict(data.test_points), data.test_labels, names)
         if score is None:
             return {}, {VOTES: votes, FALLEN: np.zeros(1)}

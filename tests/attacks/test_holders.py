@@ -14,6 +14,7 @@ from hull_nodes import arrays_of, nodes_of
 from policies import with_policy
 from secure_sums import watched_sums
 
+from curvfed.client_app import one_shot
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.policy import Policy
@@ -62,6 +63,30 @@ def test_the_hull_of_a_class_that_one_node_alone_has_stays_there(tmp_path):
     done = run(tmp_path, "loose", nodes=loose, method="hull", dataset="own", secure__min_holders=1)
     assert done.summary["metrics"]["hull_count"] == 10
     assert arrays_of(done)["bins"].size
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_a_class_that_stays_has_no_vote_on_the_names_of_groups(is_masked, tmp_path, monkeypatch):
+    """The vote of two points told in which group they lie, and a server may ask about more."""
+    texts = [blobs(labels, seed) for seed, labels in enumerate(("0257", "025", "025"))]
+    texts[1] += "\n0.40,-0.40,9\n0.41,-0.40,9"  # a class of two
+    nodes = nodes_of(tmp_path / "nodes", texts)
+    votes: dict[int, dict[str, float]] = {}
+    score = one_shot._score
+
+    def watched(client: Client, request: Any) -> Any:
+        contribution = score(client, request)
+        names = request.required_facts.class_names
+        by_name = dict(zip(names, contribution.arrays["votes"].sum(axis=0), strict=True))
+        votes[client.partition] = by_name
+        return contribution
+
+    monkeypatch.setattr(one_shot, "_score", watched)
+    run(tmp_path, nodes=nodes, method="hull", dataset="own", secure_sum=is_masked)
+    assert sorted(votes) == [0, 1, 2]
+    assert votes[0]["7"] == 0  # a class of one node
+    assert votes[1]["9"] == 0
+    assert all(votes[partition]["2"] for partition in votes)
 
 
 SMALL: dict[str, Any] = {
