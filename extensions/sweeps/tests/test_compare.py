@@ -118,11 +118,20 @@ def test_a_curved_method_is_compared_with_itself_at_curvature_0_and_with_rivals(
     assert list(mean.entrants) == ["links", "links at 0", "links-inner"]
 
 
+def test_local_training_of_curved_embeddings_is_no_flat_rival():
+    entrants = read("dataset=balanced-tree", "methods=local,links-complex,links-inner").entrants
+    assert list(entrants) == ["local", "local at 0", "links-complex", "links-inner"]
+    assert [entrant.is_rival for entrant in entrants.values()] == [False, True, True, True]
+    assert entrants["local"].at_zero == "local at 0"
+    assert entrants["local at 0"].settings == {"method": "local", "links.curvature": 0.0}
+
+
 FLAT_NETWORKS = [
     ("dataset=trees", "methods=flatland,fedavg", "model=gcn"),
     ("dataset=trees", "methods=fedavg,flatland-euclidean"),
     ("dataset=trees", "methods=fedavg,flatland", "flatland.curvature=0"),
     ("dataset=balanced-tree", "methods=links,links-inner", "links.score=inner"),
+    ("dataset=balanced-tree", "methods=links,local", "links.curvature=0"),
     ("dataset=digits", "methods=fedavg,hyperfed", "hyperfed.curvature=0"),
 ]
 
