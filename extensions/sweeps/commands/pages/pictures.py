@@ -150,7 +150,7 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
 def client_scores(files: RunFiles) -> Floats:
     """The printed score of each client at the round of best validation, or the last one without."""
     best = files.summary.get(BEST) or {}
-    number = best.get("round", files.summary.get("rounds"))
+    number: Any = best.get("round", files.summary.get("rounds"))
     scores = _scores_in(files, number, IN_ROUNDS)
     tuned = _scores_in(files, number, (FINE_TUNE,), first=number)
     # Both kinds of a round compete by validation, and the figure says which one is the best.
