@@ -55,7 +55,7 @@ def personal_figures(
     """The personal part of a summary (P-FL).
 
     Means are unweighted over the clients that have test data; "clients_left_out" counts the others.
-    "pooled" is weighted by numbers of test examples, where all clients share them, and
+    "pooled" is weighted by numbers of scored test examples, where all clients share them, and
     "personal_examples" is their sum. The worst decile
     is the mean over the tenth of the clients, rounded up, with the lowest accuracy. With `cohort`,
     only its means and counts are known.
@@ -114,8 +114,8 @@ def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) 
         for partition, measured in sorted(scores.items())
         if name in measured
     }
-    sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
-    shared = [int(size) for size in sizes if size is not None]
+    sizes = [_num_scored(descriptions[partition]) for partition in accuracy]
+    shared = [size for size in sizes if size is not None]
     if len(shared) < len(sizes) or not sum(shared):
         return None
     right = sum(value * size for value, size in zip(accuracy.values(), shared, strict=True))
@@ -128,10 +128,16 @@ def _num_examples(
     """The number of test examples that the clients' scores rest on; None if a client keeps its
     own to itself. After a secure sum, `scores` is None and all clients count."""
     scored = descriptions if scores is None else {p for p, own in scores.items() if name in own}
-    clients = [descriptions[partition] for partition in scored]
-    if not clients or any("num_test" not in client.statistics for client in clients):
+    sizes = [_num_scored(descriptions[partition]) for partition in scored]
+    shared = [size for size in sizes if size is not None]
+    return sum(shared) if sizes and len(shared) == len(sizes) else None
+
+
+def _num_scored(client: Description) -> int | None:
+    """The number of a client's test examples that are scored; None if it keeps it to itself."""
+    if "num_test" not in client.statistics:
         return None
-    return sum(KINDS[client.task].num_scored(client.statistics) for client in clients)
+    return KINDS[client.task].num_scored(client.statistics)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from curvfed.extensions.reports.intervals import mean_interval
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.figure import METRIC, RUN
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find, names, words_of
-from curvfed.strategies.config.build_method import server_class
+from curvfed.strategies.config.build_method import curvature_key, server_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import additions
@@ -130,7 +130,10 @@ def model_card(
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     space = row.space
-    curvature = SPACES.get(space, space).format(key=row.curvature_key)
+    key = curvature_key(config, task)
+    if space == "flat" and key:  # a network of the data or the user, whatever the method
+        space = "hyperbolic"
+    curvature = SPACES.get(space, space).format(key=key or row.curvature_key)
     kind = KINDS[task]
     has_export = kind.has_classes and "export" in additions("commands")
     if config.network.head == "prototypes":

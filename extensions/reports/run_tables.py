@@ -91,7 +91,8 @@ def headline(run: RunFiles) -> Table:
     mean: Any = figures.get(name)
     spread: Any = figures.get(f"{name.removesuffix('_mean')}{STD}")
     clients = run.summary.get("num_clients") or 0
-    measured = clients - (figures.get("clients_left_out") or 0)
+    left_out = "clients_left_out" if name == PERSONAL_ACCURACY else f"{name}_clients_left_out"
+    measured = clients - (figures.get(left_out) or 0)
     if is_number(mean):
         interval = mean_interval(mean, spread, measured)
         words = f"{words_of(name, figures)}, mean of {measured} clients{_examples(name, figures)}"

@@ -79,7 +79,7 @@ def _options(config: RunConfig, model: str) -> dict[str, Any]:
 def curvature_key(config: RunConfig, task: str) -> str:
     """The dotted key of the curvature of the network that a run trains on this task; "" if that
     network is flat, or the key is 0."""
-    key = config.row.curvature_key
+    key = config.row.curvature_key or _kinds_curvature_key(config, task)
     if task in GRAPHS:
         if encoder(config, task) not in CURVED_MODELS:
             return ""
@@ -88,6 +88,15 @@ def curvature_key(config: RunConfig, task: str) -> str:
         return ""
     keys = config.table(key.partition(".")[0])
     return key if getattr(keys, "space", keys.curvature) != 0 else ""
+
+
+def _kinds_curvature_key(config: RunConfig, task: str) -> str:
+    """The dotted key of the curvature of the network of a kind of data, which a method without keys
+    of its own trains, too; "" for none."""
+    for table in KINDS[task].tables:
+        if table not in config.row.keys and hasattr(config.table(table), "curvature"):
+            return f"{table}.curvature"
+    return ""
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:

@@ -13,6 +13,7 @@ from graph_fixtures import write_user_graph
 import curvfed
 from curvfed.extensions.reports.intervals import mean_interval
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.tasks.kinds import KINDS
 
 SETTINGS = {"method": "flatland", "num_rounds": 2, "embedding_dim": 8}
 
@@ -31,6 +32,15 @@ def test_the_card_has_the_figures_of_the_summary(own_home, tmp_path, monkeypatch
     names: dict[str, object] = {}
     exec(program, names)
     assert type(names["model"]).__name__ == "LorentzGCN"
+
+
+@pytest.mark.skipif("links" not in KINDS, reason="links are not installed")
+@pytest.mark.parametrize(("curvature", "space"), [(-1.0, "hyperbolic"), (0.0, "flat")])
+def test_the_space_is_that_of_the_network(curvature, space, tmp_path):
+    keys = {"dataset": "balanced-tree", "links__curvature": curvature, "report": True}
+    card = (run(tmp_path, method="local", **keys).path / "model-card.md").read_text()
+    assert f'tags: ["federated-learning", "local", "{space}"]' in card
+    assert ("the model's space is flat" in card) == (space == "flat")
 
 
 def test_the_card_names_no_path_and_no_class(own_home, tmp_path):

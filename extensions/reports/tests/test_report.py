@@ -12,6 +12,7 @@ from report_page import HOSTILE, Page, check_stands_alone, titles
 from tiers import only
 
 from curvfed.deployments.arguments import read_pairs
+from curvfed.extensions.reports.run_tables import headline
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
@@ -113,6 +114,30 @@ def test_figures_are_those_of_the_summary(copies):
         for scores in (summary, summary["best_validation"])
     ]
     assert page.rows["personal accuracy"] == shares
+
+
+def test_the_mean_of_a_metric_is_over_the_clients_that_have_it(copies):
+    folder = copies["graphs"]
+    figures = {"roc_auc": 0.8, "roc_auc_std": 0.1, "roc_auc_clients_left_out": 1}
+
+    def set_metric(content: dict[str, Any]) -> None:
+        for client in content["clients"]:
+            client["metric"] = "roc_auc"
+
+    change_json(folder / "clients.json", set_metric)
+    change_json(folder / "summary.json", lambda summary: summary["metrics"].update(figures))
+    ((words,), cells) = headline(RunFiles(folder)).rows[0]
+    assert words.startswith("ROC-AUC, mean of 2 clients")
+    # 0.8 ± 12.706 · 0.1/√(2 − 1), within the shares that there are.
+    assert [cell.text for cell in cells] == ["80.0%", "0.0% – 100.0%"]
+    change_json(
+        folder / "summary.json",
+        lambda summary: summary["metrics"].update(roc_auc_clients_left_out=0, roc_auc_std=0.01),
+    )
+    ((words,), cells) = headline(RunFiles(folder)).rows[0]
+    assert words.startswith("ROC-AUC, mean of 3 clients")
+    # 4.303 · 0.01/√2
+    assert [cell.text for cell in cells] == ["80.0%", "77.0% – 83.0%"]
 
 
 def test_what_other_machines_say_stays_text(copies):

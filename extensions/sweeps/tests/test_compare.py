@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from app_runs import run
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 from scipy import stats
@@ -22,9 +23,16 @@ from curvfed.extensions.sweeps.commands.compare import results
 from curvfed.extensions.sweeps.commands.compare.ladder import FARTHEST
 from curvfed.extensions.sweeps.commands.compare.plan import first_lines, identity
 from curvfed.extensions.sweeps.commands.compare.request import Comparison, read_comparison
-from curvfed.extensions.sweeps.commands.compare.tuning import Choice, Size, Tuning
+from curvfed.extensions.sweeps.commands.compare.tuning import (
+    DROPPED,
+    Choice,
+    Size,
+    Tuning,
+)
+from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.sweep import runner, task
 from curvfed.extensions.sweeps.commands.sweep.child import Task
+from curvfed.extensions.sweeps.commands.sweep.results import Results
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
@@ -110,11 +118,20 @@ def test_a_curved_method_is_compared_with_itself_at_curvature_0_and_with_rivals(
     assert list(mean.entrants) == ["links", "links at 0", "links-inner"]
 
 
+def test_local_training_of_curved_embeddings_is_no_flat_rival():
+    entrants = read("dataset=balanced-tree", "methods=local,links-complex,links-inner").entrants
+    assert list(entrants) == ["local", "local at 0", "links-complex", "links-inner"]
+    assert [entrant.is_rival for entrant in entrants.values()] == [False, True, True, True]
+    assert entrants["local"].at_zero == "local at 0"
+    assert entrants["local at 0"].settings == {"method": "local", "links.curvature": 0.0}
+
+
 FLAT_NETWORKS = [
     ("dataset=trees", "methods=flatland,fedavg", "model=gcn"),
     ("dataset=trees", "methods=fedavg,flatland-euclidean"),
     ("dataset=trees", "methods=fedavg,flatland", "flatland.curvature=0"),
     ("dataset=balanced-tree", "methods=links,links-inner", "links.score=inner"),
+    ("dataset=balanced-tree", "methods=links,local", "links.curvature=0"),
     ("dataset=digits", "methods=fedavg,hyperfed", "hyperfed.curvature=0"),
 ]
 
@@ -230,7 +247,7 @@ VALIDATION = "best_validation.metrics.validation"
 
 def fake(error: str = "", **figures: float | None) -> Any:
     values = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
-    values["replies_dropped"] = figures.get("dropped", 0)
+    values["metrics.replies_dropped"] = figures.get("dropped", 0)
     return SimpleNamespace(error=error, figure=values.get, warnings=["client 3 was slow"])
 
 
@@ -310,6 +327,14 @@ def test_a_rate_that_diverges_on_one_seed_is_out():
     assert choice.configuration["learning-rate"] == 0.0316
     steps = [step for step, _ in batches]
     assert steps.count("tuning of rates") == 1  # .1 is tried at first, and nothing beyond
+
+
+def test_the_refused_replies_of_a_run_are_known(tmp_path):
+    path = run(tmp_path, "it", num_rounds=1).path
+    planned = Planned({"dataset": "trees"}, path.name)
+    results = Results(path.parent)
+    results.record(planned)
+    assert results.select([planned])[0].figure(DROPPED) == 0
 
 
 def test_a_step_without_new_configurations_is_not_named_and_runs_are_expected():

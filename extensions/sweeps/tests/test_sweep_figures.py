@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from app_runs import run
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
@@ -109,6 +110,27 @@ def test_without_validation_the_last_round_is_shown(tmp_path):
     assert client_scores(RunFiles(run.folder)) == pytest.approx(
         [100 * score(6, 0, client) for client in CLIENTS]
     )
+
+
+@pytest.mark.parametrize(
+    ("rate", "every", "is_tuned"),
+    [(0.02, 0, True), (10.0, 0, False), (0.02, 2, True)],
+    ids=["last", "no gain", "earlier"],
+)
+def test_fine_tuned_scores_are_shown_where_they_are_those_of_the_best_round(
+    rate, every, is_tuned, tmp_path
+):
+    keys = {"fine_tune_epochs": 10, "fine_tune_learning_rate": rate, "fine_tune_every": every}
+    made = run(tmp_path, method="fedavg", num_rounds=6, learning_rate=0.01, **keys)
+    best = made.summary["best_validation"]
+    phase = "fine-tune" if is_tuned else "train"
+    expected = [
+        100 * float(row["score"])
+        for row in made.clients
+        if (int(row["round"]), row["phase"]) == (best["round"], phase)
+    ]
+    assert np.mean(expected) == pytest.approx(100 * best["personal_accuracy_mean"])
+    assert client_scores(RunFiles(made.path)) == pytest.approx(expected)
 
 
 def test_each_data_set_has_a_panel(tmp_path):

@@ -1,9 +1,11 @@
 """What a sweep file means, which of its runs are one, and the table that they end up in."""
 
+import importlib
 import json
 import math
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from curvfed.server_app.directory.summary import failed_summary
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
+from curvfed.tasks.plugins import MODEL_CODE, additions
 
 GRID = """
 title = "A grid"
@@ -237,6 +240,25 @@ def test_own_data_are_known_by_what_they_hold(written, tmp_path):
     assert [new == old for new, old in zip(names(), before, strict=True)] == [True, False]
     (tmp_path / "mine.csv").rename(folder / "other.csv")
     assert not set(names()) & set(before)
+
+
+@pytest.mark.skipif("note" not in additions(MODEL_CODE), reason="code of models is not compared")
+def test_own_models_are_known_by_their_code(written, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+
+    def names(code: str) -> list[str]:
+        (tmp_path / "sweep_net.py").write_text(f"def make(features, classes):\n    {code}\n")
+        importlib.invalidate_caches()
+        sys.modules.pop("sweep_net", None)
+        models = ["sweep_net:make", "sweep_net:absent", "gcn"]
+        plan = written(f'[settings]\nmethod = "fedavg"\nmodel = {json.dumps(models)}\n')
+        return [run.name for run in plan.runs]
+
+    before = names("return features + classes")
+    assert names("return features + classes") == before
+    changed = names("return features - classes")
+    assert [new == old for new, old in zip(changed, before, strict=True)] == [False, True, True]
 
 
 # The table

@@ -22,7 +22,8 @@ from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.tasks.kinds import KINDS
 
-DROPPED = "replies_dropped"
+DROPPED = "metrics.replies_dropped"
+"""The column of the number of refused replies of a run."""
 
 REPEATED = 2
 """The expected number of new configurations when a number is swept again."""

@@ -1,6 +1,7 @@
 """The pictures of a sweep: scores by round, a line for each configuration, and scores of the
 clients, a box for each."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture
-from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, find
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY, find
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 
 SCORE = "score"
@@ -148,13 +149,28 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
 
 def client_scores(files: RunFiles) -> Floats:
     """The printed score of each client at the round of best validation, or the last one without."""
-    phases = (FINE_TUNE,) if files.fine_tuned else IN_ROUNDS
+    best = files.summary.get(BEST) or {}
+    number: Any = best.get("round", files.summary.get("rounds"))
+    scores = _scores_in(files, number, IN_ROUNDS)
+    tuned = _scores_in(files, number, (FINE_TUNE,), first=number)
+    # Both kinds of a round compete by validation, and the figure says which one is the best.
+    if len(tuned) and (not best or math.isclose(tuned.mean(), _score_of(best, files.metric))):
+        scores = tuned
+    return find(SCORE).scale * scores
+
+
+def _scores_in(files: RunFiles, last: int, phases: Sequence[str], first: int = 0) -> Floats:
+    """The last score of each client in the phases of these rounds."""
     rounds, values = files.by_client(SCORE, *phases)
-    best = (files.summary.get(BEST) or {}).get("round")
-    if best is not None and not files.fine_tuned:
-        values = values[: int(np.searchsorted(rounds, best, side="right"))]
+    values = values[(rounds >= first) & (rounds <= last)]
     scores = charts.carried_forward(values)[-1] if len(values) else np.zeros(0)
-    return find(SCORE).scale * scores[np.isfinite(scores)]
+    return scores[np.isfinite(scores)]
+
+
+def _score_of(best: Mapping[str, Any], metric: str) -> float:
+    """The mean score of the round of best validation; NaN if no client has one."""
+    mean = best[PERSONAL_ACCURACY] if metric == "accuracy" else best["metrics"][metric]
+    return math.nan if mean is None else mean
 
 
 def _score_labels(files: Mapping[Place, Sequence[RunFiles]]) -> dict[str, str]:

@@ -43,7 +43,8 @@ from curvfed.strategies.base.keys import dotted, python_value
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks.errors import near_names
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError, near_names
 from curvfed.tasks.registry import is_own_data
 
 PLACES = (
@@ -169,7 +170,7 @@ def plan_run(
     """Plan a run with these keys.
 
     Files and folders of the user are part of the identity by their content: a new place keeps the
-    identity, new content changes it.
+    identity, new content changes it. So does new code of a model of the user.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def plan_run(
     else:
         # The case of names does not matter.
         name = config.dataset if is_own_data(config.dataset) else config.dataset.lower()
-        config_keys = flatten(config) | {"dataset": name}
+        config_keys = flatten(config) | {"dataset": name} | _model_code(config.model)
         refused = ""
         stem = f"{config.method}-{Path(config.dataset).stem.lower()}"
     identity = {key: value for key, value in config_keys.items() if key not in PLACE_KEYS}
@@ -212,6 +213,17 @@ def plan_run(
     safe = re.sub("[^A-Za-z0-9]", "-", stem.replace("+", "plus"))[:60]
     run_settings = {**settings, SUPERNODES: num_supernodes}
     return Planned(run_settings, f"{safe}-{digest}", refused, paths)
+
+
+def _model_code(model: str | None) -> dict[str, str]:
+    """The digest of the code of a model that is not curvfed's; empty for others, and for one that
+    cannot be imported, whose run fails."""
+    if "note" not in plugins.additions(plugins.MODEL_CODE):
+        return {}
+    try:
+        return dict(plugins.addition(plugins.MODEL_CODE, "note")(model))
+    except DataError:
+        return {}
 
 
 def _absolute(key: str, value: Value | None, path: Path) -> str:
