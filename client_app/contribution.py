@@ -49,8 +49,8 @@ class Contribution(Statistics):
         return digest.hexdigest()
 
     def digest_for(self, weight: int) -> str:
-        """The digest of everything that is the same if the contribution is computed anew, with this
-        weight: not of the time that it takes."""
+        """The digest of the contribution with this weight, without the time that it took: the same
+        if it is computed anew."""
         figures = {name: value for name, value in self.figures.items() if name != SECONDS}
         values = [self.digest, weight, sorted(figures.items())]
         return sha256(json.dumps(values).encode()).hexdigest()

@@ -251,8 +251,8 @@ def masked(
     ----------
     vector : uint64 array (length,)
     digest : str
-        The digest of everything that the vector has in common with one that is computed anew; empty
-        for that of the vector.
+        The digest of the contribution, by which the ledger knows a vector that is computed anew;
+        empty: the digest of the vector itself.
     has_noise : bool
         Whether it is private by noise, which costs.
     is_drawn : bool

@@ -134,8 +134,8 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     similar = did_you_mean(name, names, plugins.lister("datasets"))
     advice = f"; {BY_PATH[name]}" if name in BY_PATH else similar
     raise ValueError(
-        f"no such data set{hint}{advice}, and the files that are read;"
-        f" {explain_reading(dataset)}{plugins.absent_hint(*shipped.DATA)}"
+        f"no such data set{hint}{advice}, and the files that are read; the package of a data set"
+        f" {plugins.EVERYWHERE}; {explain_reading(dataset)}{plugins.absent_hint(*shipped.DATA)}"
     )
 
 

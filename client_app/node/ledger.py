@@ -13,21 +13,18 @@ from hashlib import sha256
 from typing import Any
 
 from curvfed.client_app.node import Node
-from curvfed.client_app.node.ledger_file import LedgerFile, ledger_path, time_now
+from curvfed.client_app.node.ledger_file import ledger_path, time_now
 from curvfed.client_app.node.ledger_memory import (
     BEGUN,
-    CONFIGURATION,
     POINTS,
     REFUSAL,
     REGROUP,
-    RUN,
-    SPLIT,
     SUM,
-    WEIGHT,
     head_in,
     refusal_name,
     stated_head,
 )
+from curvfed.client_app.node.ledger_runs import LedgerOfRuns
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.masked import sum_number
@@ -47,147 +44,12 @@ REFUSALS_PER_DAY = 1000
 """Maximum number of refusals that are recorded on a day: a server can ask for more than a disk
 holds."""
 
-RUNS_PER_DAY = 1000
-"""Maximum number of runs that the node begins on a day, and of their questions: each is a line of
-its ledger."""
-
 LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
 
 
-class Ledger(LedgerFile):
+class Ledger(LedgerOfRuns):
     """The lines of one node, and the rules that they decide."""
-
-    def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
-        """Record a run and its keys, once.
-
-        Raises
-        ------
-        ConfigError
-            If the node has begun `RUNS_PER_DAY` runs today.
-        """
-        with self.locked() as file:
-            if run not in self.memory.runs:
-                self._check_number(RUN, RUNS_PER_DAY, "runs")
-                self.write(file, RUN, run=run, **settings)
-
-    def shares(self, task: str) -> tuple[float, ...]:
-        """The shares of training and test records of a task, as recorded last; empty before."""
-        with self.locked():
-            return tuple(self.memory.shares.get(task, ()))
-
-    def keep_shares(self, task: str, shares: tuple[float, ...], before: tuple[float, ...]) -> None:
-        """Record the shares of a task, if they are others than `before`.
-
-        Raises
-        ------
-        ConfigError
-            If another run has recorded others in the meantime.
-        """
-        with self.locked() as file:
-            recorded = tuple(self.memory.shares.get(task, ()))
-            if recorded not in (before, shares):
-                raise ConfigError(
-                    f"this node splits its own data by train-size = {recorded[0]:g} and test-size ="
-                    f" {recorded[1]:g}, of a run that has just begun",
-                    key="own-split",
-                )
-            if recorded != shares:
-                self.write(file, SPLIT, task=task, shares=list(shares))
-
-    def has_asked(self, run: str) -> bool:
-        """Whether `admit` has recorded questions of a run."""
-        with self.locked():
-            return run in self.memory.questions
-
-    def admit(self, run: str, questions: Mapping[str, str], configuration: str, limit: int) -> None:
-        """Record the configuration under which a run asks, before the answer leaves; once.
-
-        Two sums over the same nodes, from the same start or data but under two configurations, can
-        reveal single nodes, or single records.
-
-        Parameters
-        ----------
-        run : str
-        questions : mapping of str to str
-            The names of the run's questions, such as the digest of its start, each with words for
-            it. Empty: the questions that the run has asked before.
-        configuration : str
-            Digest of everything that shapes the answer.
-        limit : int
-            Maximum number of configurations for each name.
-
-        Raises
-        ------
-        SecureSumError
-        ConfigError
-            If the node has recorded `RUNS_PER_DAY` questions today: a server can make up starts.
-        """
-        with self.locked() as file:
-            names = list(questions) or self.memory.questions[run]
-            configurations = self.memory.configurations
-            for name in names:
-                asked = configurations.get(name, [])
-                if configuration not in asked and len(asked) >= limit:
-                    words = questions.get(name, "what this run asks")
-                    raise SecureSumError(
-                        f"this node has given masked sums from {words} under {len(asked)} other"
-                        f" configuration{'s' * (len(asked) > 1)}; together they can reveal what"
-                        " each sum hides: allowed are the same keys, another seed for a run of"
-                        f" rounds, or more than [runs] configurations = {limit} in this node's"
-                        " policy",
-                        key="configurations",
-                    )
-            is_known = all(configuration in configurations.get(name, []) for name in names)
-            if not is_known or self.memory.questions.get(run) != names:
-                self._check_number(CONFIGURATION, RUNS_PER_DAY, "questions")
-                self.write(
-                    file, CONFIGURATION, run=run, questions=names, configuration=configuration
-                )
-
-    def keep_weight(self, data: str, weight: int, limit: int) -> int:
-        """The node's largest weight in all sums of one state of its data: the one of an earlier
-        sum, unless that is larger than `weight`.
-
-        The peers' numbers of examples decide how large it may be, and no peer has to state the same
-        number twice: two sums with two weights would show the node's part.
-
-        Parameters
-        ----------
-        data : str
-            The state of the data, and the policy's `weight-share`.
-        weight : int
-            As the peers' numbers allow it now.
-        limit : int
-            Maximum number of weights.
-
-        Raises
-        ------
-        SecureSumError
-        """
-        with self.locked() as file:
-            weights = self.memory.weights.get(data, [])
-            allowed = [earlier for earlier in weights if earlier <= weight]
-            if allowed:
-                return max(allowed)
-            if len(weights) >= limit:
-                raise SecureSumError(
-                    "the other members state fewer examples than in an earlier sum of this node's"
-                    " present data: with a smaller weight both sums would show its part; allowed"
-                    f" are the earlier numbers, or more than [runs] configurations = {limit} in"
-                    " this node's policy",
-                    key="other-weight",
-                )
-            self.write(file, WEIGHT, data=data, weight=weight)
-        return weight
-
-    def _check_number(self, kind: str, limit: int, words: str) -> None:
-        """Refuse another line of a kind once today's lines reach the limit."""
-        if self.memory.number_on(time_now(), kind) >= limit:
-            raise ConfigError(
-                f"this node has begun {limit} {words} today, as many as it begins on a day (UTC)",
-                key="too-many-today",
-            )
 
     def refuse(self, reason: str, run: str, phase: str, round: int) -> None:
         """Record a refusal: equal ones of a run once a day, and up to `REFUSALS_PER_DAY`."""
@@ -224,7 +86,7 @@ class Ledger(LedgerFile):
             If the node has exchanged keys `EXCHANGES_PER_DAY` times today.
         """
         with self.locked() as file:
-            self._check_number(BEGUN, EXCHANGES_PER_DAY, "exchanges of keys")
+            self.check_number(BEGUN, EXCHANGES_PER_DAY, "exchanges of keys")
             self.write(file, BEGUN, run=run)
             own = stated_head(self.head.size, self.head.digest)
         return {peer: own + head for peer, head in recorded.items()}

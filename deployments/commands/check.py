@@ -141,7 +141,9 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     if config.is_masked:
         tables.add("secure")
     tables.add(config.guard.table)
-    return table in tables if dot else key not in (*idle_keys(config, task), *config.row.unread)
+    if dot:
+        return table in tables
+    return key not in config.row.unread and key not in idle_keys(config, task)
 
 
 def _model(config: RunConfig, task: str, data: "Data | None") -> str:

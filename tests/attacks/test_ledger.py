@@ -24,7 +24,7 @@ from policies import with_policy
 from secure_sums import BASIS, other_basis
 from tiers import examples
 
-from curvfed.client_app.node import Node, ledger_file
+from curvfed.client_app.node import Node, ledger_file, ledger_runs
 from curvfed.client_app.node import ledger as ledger_module
 from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.policy import Policy
@@ -437,7 +437,7 @@ def test_the_sums_of_a_run_come_in_order(tmp_path):
 def test_names_of_runs_fill_no_disk(tmp_path, monkeypatch):
     """A server's describe with a run of 10^6 characters was a line of 1 MB, and the refusal of
     another such message another one; nothing bounded their number."""
-    monkeypatch.setattr(ledger_module, "RUNS_PER_DAY", 20)
+    monkeypatch.setattr(ledger_runs, "RUNS_PER_DAY", 20)
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
     path = Path(node["state-path"]) / "ledger-00000.jsonl"
     settings = {"method": "fedavg", "dataset": "own"}
@@ -454,7 +454,7 @@ def test_names_of_runs_fill_no_disk(tmp_path, monkeypatch):
     assert sum(line["kind"] == "run" for line in lines) == 20
     assert path.stat().st_size < 30_000
     asked(node, settings, "describe", "query.describe", run="run-0")  # a known run goes on
-    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
+    monkeypatch.setattr(ledger_runs, "time_now", lambda: "2099-01-01T00:00:00Z")
     assert asked(node, settings, "describe", "query.describe", run="next-day") == ("", [])
 
 
@@ -469,7 +469,7 @@ def test_exchanges_of_keys_fill_no_disk(tmp_path, monkeypatch):
 
 def test_starts_fill_no_disk(tmp_path, monkeypatch):
     """A server that asked one run for sums from 10^6 made-up starts got as many lines."""
-    monkeypatch.setattr(ledger_module, "RUNS_PER_DAY", 20)
+    monkeypatch.setattr(ledger_runs, "RUNS_PER_DAY", 20)
     ledger = Ledger(tmp_path / "ledger.jsonl")
     for number in range(20):
         ledger.admit("run", {f"start {number}": "a start"}, "configuration", 1)

@@ -34,7 +34,7 @@ def test_the_card_has_the_figures_of_the_summary(own_home, tmp_path, monkeypatch
     assert type(names["model"]).__name__ == "LorentzGCN"
 
 
-@pytest.mark.skipif("links" not in KINDS, reason="links are not installed")
+@pytest.mark.skipif("links" not in KINDS, reason="`links` is an extension, which this copy lacks")
 @pytest.mark.parametrize(("curvature", "space"), [(-1.0, "hyperbolic"), (0.0, "flat")])
 def test_the_space_is_that_of_the_network(curvature, space, tmp_path):
     keys = {"dataset": "balanced-tree", "links__curvature": curvature, "report": True}

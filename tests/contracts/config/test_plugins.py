@@ -135,16 +135,10 @@ def test_what_is_not_installed_here(tmp_path):
     notes = python(
         ASK, tmp_path / "home", words=("method=mine", "my-way.kind=b", "dataset=mine", "model=mine")
     ).splitlines()
-    install = "must be installed wherever server and clients run"
-    expected = [
-        ('method = "mine"', install),
-        ('unknown key "my-way.kind"', install),
-        ('dataset = "mine"', "`curvfed datasets` lists all"),
-        ('model = "mine"', install),
-    ]
-    for line, (name, hint) in zip(notes, expected, strict=True):
+    named = ('method = "mine"', 'unknown key "my-way.kind"', 'dataset = "mine"', 'model = "mine"')
+    for line, name in zip(notes, named, strict=True):
         assert line.startswith(f"refused: {name}")
-        assert hint in line
+        assert "must be installed wherever server and clients run" in line
 
 
 def test_names_without_torch_and_flwr(tmp_path):

@@ -19,12 +19,13 @@ CHANGED = {
     "min-client-size": 1,
     "embedding-dim": 5,
 }
-METHODS = {"links": "links"}
+METHOD_OF = {"links": "links"}
+"""The method of each kind of data that fedavg does not train."""
 
 
 @pytest.mark.parametrize("task", QUICK)
 def test_a_key_without_effect_changes_nothing(task, tmp_path):
-    settings = QUICK[task] | {"method": METHODS.get(task, "fedavg")}
+    settings = QUICK[task] | {"method": METHOD_OF.get(task, "fedavg")}
     config = resolve_defaults(parse(dotted_keys(settings)), task)
     idle = idle_keys(config, task)
     assert idle.keys() <= CHANGED.keys()
