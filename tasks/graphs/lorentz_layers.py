@@ -41,7 +41,7 @@ def magnitude(curvature: Space, like: Tensor) -> Tensor | None:
         return -curvature
     if curvature > 0:
         raise ValueError(f"curvature: got {curvature}; allowed is a number of at most 0")
-    return like.new_tensor(-curvature) if curvature else None
+    return like.new_full((), -curvature) if curvature else None
 
 
 def exp0_factor(norms: Tensor, size: Tensor) -> Tensor:

@@ -6,16 +6,19 @@ losses, is allowed.
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
-from one_client import a_client
+from one_client import CLIENTS, a_client
 from tiers import only
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from curvfed.client_app.client import Client
 from curvfed.strategies.base.learner import Learner, run_epochs
-from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.build_method import initial_aggregation, learner_class
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs import lorentz_modules as lorentz_ops
 
@@ -56,16 +59,16 @@ class Waiting(TorchDispatchMode):
 
     def __init__(self, result):
         super().__init__()
-        self._found = result
+        self._counts = result
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func.__name__.partition(".")[0]
         if any(name.startswith(one) for one in WAITS):
-            self._found[name] += 1
+            self._counts[name] += 1
         if name in ("index", "index_put_") and any(
             index is not None and index.dtype == torch.bool for index in args[1]
         ):
-            self._found["index by a mask"] += 1
+            self._counts["index by a mask"] += 1
         return func(*args, **(kwargs or {}))
 
 
@@ -95,6 +98,14 @@ def waits(monkeypatch):
     return of
 
 
+def a_started_client(settings: Mapping[str, Any]) -> Client:
+    """A client that has received the model of the first round."""
+    client, facts = a_client(settings)
+    server = initial_aggregation(client.config, facts, range(CLIENTS))
+    client.learner.receive(server.sent_to(0))
+    return client
+
+
 @pytest.mark.parametrize(
     ("method", "base"),
     only(LEARNERS, LEARNERS[::5].__contains__),
@@ -102,17 +113,17 @@ def waits(monkeypatch):
 )
 def test_what_a_pass_asks_for_does_not_grow_with_its_steps(waits, own_home, method, base):
     if base["dataset"] == "trees":  # a pass is one step
-        assert waits(a_client(base | {"method": method})[0]) == {"tolist": 1}
+        assert waits(a_started_client(base | {"method": method})) == {"tolist": 1}
         return
     few, many = (
-        waits(a_client(base | {"method": method, "batch-size": size})[0]) for size in (32, 8)
+        waits(a_started_client(base | {"method": method, "batch-size": size})) for size in (32, 8)
     )
     assert few["tolist"] == 1  # it is counted at all
     assert few == many
 
 
-def test_a_step_that_asks_is_found(waits, own_home, monkeypatch):
-    client = a_client(IMAGES | {"method": "fedavg", "batch-size": 8})[0]
+def test_a_step_that_asks_is_counted(waits, own_home, monkeypatch):
+    client = a_started_client(IMAGES | {"method": "fedavg", "batch-size": 8})
     whole = client.task.loss
     monkeypatch.setattr(
         client.task,

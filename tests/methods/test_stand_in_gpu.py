@@ -30,10 +30,13 @@ IMAGES: dict[str, Any] = {
     "batch-size": 16,
 }
 OF_TASK = {"nodes": NODES, "images": IMAGES}
+OF_METHOD = {"fedbn": {"model": "convnet"}}  # needs batch normalisation
 WORKS = [
     *(
         pytest.param(
-            name, OF_TASK[task], marks=[] if name in ("flatland", "hyperfed") else pytest.mark.long
+            name,
+            OF_TASK[task] | OF_METHOD.get(name, {}),
+            marks=[] if name in ("flatland", "hyperfed") else pytest.mark.long,
         )
         for name, method in METHODS.items()
         for task in method.tasks

@@ -18,7 +18,9 @@ then. Names and origins of all public data sets (`sources`) are read, but nothin
 
 UNUSED = {
     "trees": (
-        r"tasks\.points\.(?!sources$)|(?!tasks\.images(\.sources)?$).*image|.*secure|.*hull"
+        r"tasks\.points\.(?!sources$)|.*secure|.*hull"
+        # The packages of an extension's methods are imported when its methods are listed.
+        r"|(?!(tasks\.images(\.sources)?|extensions\.lorentz_images(\.methods)?)$).*image"
         r"|.*global_test"
     ),
     "digits": r"tasks\.points\.(?!sources$)|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed",
