@@ -49,7 +49,7 @@ def run_blocks(page: str, folder: Path, section: str = "") -> str:
         lines = [line for line in block.splitlines(keepends=True) if DOWNLOADED not in line]
         if kind == "python":
             script += shlex.join([sys.executable, "-c", "".join(lines)]) + "\n"
-        else:
+        elif kind == "sh":
             script += "".join(lines)
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],

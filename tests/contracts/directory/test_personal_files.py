@@ -57,7 +57,8 @@ def write(folder: Path, announced: Any) -> None:
 
 @pytest.mark.long
 def test_a_hundred_kills(tmp_path):
-    """Each leaves the last stamp and the one before, whole; the next writer clears up."""
+    """Each leaves the last stamp whole, and the one before unless its file was just becoming that of
+    the next; the next writer clears up."""
     fork, chance = multiprocessing.get_context("fork"), random.Random(0)
     store, announced, torn, least = Store(tmp_path), fork.RawValue(c_int64, 0), 0, 0
     for _ in range(TRIES):
@@ -77,7 +78,8 @@ def test_a_hundred_kills(tmp_path):
         assert writer.exitcode == -signal.SIGKILL
         stamps = store.stamps()
         assert stamps[-1] - announced.value in (0, 1)
-        assert stamps[-2] == stamps[-1] - 1
+        before = stamps[-2:-1]
+        assert before == [stamps[-1] - 1] or (not before and temporaries(tmp_path))
         for stamp in stamps:
             arrays, metadata = store.load(stamp)
             assert metadata == {"stamp": stamp}
