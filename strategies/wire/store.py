@@ -129,7 +129,8 @@ class Store:
         """The existing stamps, ascending."""
         if not self.folder.is_dir():
             return []
-        matches = (_NAME.match(entry.name) for entry in os.scandir(self.folder))
+        names = (entry.name for entry in os.scandir(self.folder) if entry.is_file())
+        matches = map(_NAME.match, names)
         return sorted(int(match[1]) for match in matches if match)
 
     def save(
@@ -156,7 +157,7 @@ class Store:
         Raises
         ------
         StoreError
-            If the format does not support the dtype of an array.
+            If the format does not support the dtype of an array, or the file's place is a folder.
         """
         for name, array in arrays.items():
             if array.dtype not in DTYPES:
@@ -170,6 +171,8 @@ class Store:
             (self.folder / ".spare").unlink(missing_ok=True)  # of earlier versions
             self._known = set(self.stamps())
         target = self._path(stamp)
+        if target.is_dir():
+            raise StoreError(f"{target} is a folder; remove it", key="folder")
         temporary = temporary_path(target)
         # Only older stamps: a client that finishes late must not remove the state of a later round.
         outdated = {number for number in self._known if number < stamp} - {base}

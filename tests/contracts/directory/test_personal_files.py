@@ -191,3 +191,13 @@ def test_state_of_another_run_client_method_or_data_is_refused(other, named, tmp
     ):
         mine.prepare(facts, 1)
     mine.prepare(facts, 0)
+
+
+def test_a_folder_in_the_place_of_a_stamp_is_no_stamp_and_is_named(tmp_path):
+    store = Store(tmp_path)
+    store.save(1, arrays_of(1), {})
+    (tmp_path / "00000002.safetensors").mkdir()
+    assert store.stamps() == [1]
+    with pytest.raises(StoreError, match=r"00000002\.safetensors is a folder; remove it"):
+        store.save(2, arrays_of(2), {}, base=1)
+    assert store.stamps() == [1]
