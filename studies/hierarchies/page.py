@@ -66,7 +66,7 @@ seed. Five other seeds, with their own partition and links, compare.
 Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the best round of
 validation; for *reconstruction* the mean average precision of all links, chosen on the tuning seed. "Several parents" is
 the share of entities with two direct parents or more. *Minus the best flat score* is the difference to the better of the
-two flat ones on the tuning seed. Intervals: paired, 95%, Bonferroni-corrected for the cells of their block.
+two flat ones on the tuning seed. Intervals: paired, 95%, Bonferroni-corrected in their block.
 *Frequent tails* is the trivial answer.
 
 ![gains by the share of entities with several parents](../images/hierarchies.png)
@@ -313,7 +313,8 @@ def write_page(record: Mapping[str, Any]) -> None:
         numbers = {"hierarchies": line["number"], "fewest_entities": min(entities)}
         _write_json(MEASURED, numbers | gain)
     lines = [ABOUT, f"{record['made']} of {record['planned']} planned cells are made.", ""]
-    lines += ["Gains in points, with the numbers of intervals that lie above 0 and below:", ""]
+    lines += ["Gains in points, and intervals above 0 and below. Clients hold branches."]
+    lines.append("")
     lines += table_lines(
         BLOCKS, [row for title in record["rules"] for row in _block(record, title)]
     )
@@ -360,13 +361,14 @@ def _rows(title: str, record: Mapping[str, Any]) -> list[list[str]]:
 
 def _block(record: Mapping[str, Any], title: str) -> list[list[str]]:
     """Rows of the gains of a block: of all of its hierarchies, of those that people made, and of
-    generated ones."""
-    rows = []
+    generated ones. The first one has the title."""
+    rows: list[list[str]] = []
     for name, summary in record["rules"][title].items():
         figures = []
         for gain in (summary["curvature"], summary["gain"]):
             figures += [_signed(gain["mean"]), f"{gain['above']}, {gain['below']}"]
-        rows.append([title, GROUPS[name], str(summary["number"]), *figures])
+        words = "" if rows else title.replace(", branches", "")
+        rows.append([words, GROUPS[name], str(summary["number"]), *figures])
     return rows
 
 
