@@ -8,7 +8,7 @@ from torch import Tensor
 
 Curvature = float | Tensor
 """The sectional curvature: a negative number, or a tensor of shape () or one that broadcasts with
-the batch shape (...).
+the batch shape (...). Functions of the Poincaré ball and of normal coordinates take 0, too.
 
 A tensor may have any floating dtype and may require grad. The result has the dtype of the points,
 whatever the dtype of the curvature. The values of a tensor are not checked, because that would make
@@ -73,8 +73,14 @@ def check_points(**points: Tensor) -> None:
             )
 
 
-def magnitude(curvature: Curvature) -> Size:
-    """|c| of a negative curvature. √|c| times a length is the length in the space of curvature −1.
+def magnitude(curvature: Curvature, flat: bool = False) -> Size:
+    """|c| of a curvature. √|c| times a length is the length in the space of curvature −1.
+
+    Parameters
+    ----------
+    curvature : float or Tensor
+    flat : bool
+        Whether a number may be 0.
 
     Returns
     -------
@@ -87,7 +93,7 @@ def magnitude(curvature: Curvature) -> Size:
     TypeError
         If the curvature is neither a number nor a floating-point tensor.
     ValueError
-        If a number is not negative and finite.
+        If a number is not finite, is positive, or is 0 although `flat` is False.
     """
     if isinstance(curvature, Tensor):
         if not curvature.is_floating_point():
@@ -101,9 +107,12 @@ def magnitude(curvature: Curvature) -> Size:
             f"curvature: got {type(curvature).__name__}; allowed is a negative number or a"
             " torch.Tensor"
         )
+    if curvature == 0 and flat:
+        return 0.0
     if not -math.inf < curvature < 0:
+        allowed = "0 or a negative" if flat else "a negative"
         raise ValueError(
-            f"curvature: got {curvature}; hyperbolic space needs a negative, finite number (−1 is"
+            f"curvature: got {curvature}; hyperbolic space needs {allowed}, finite number (−1 is"
             " usual)"
         )
     return -float(curvature)

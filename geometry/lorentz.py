@@ -12,7 +12,8 @@ Throughout
 - `curvature`: a negative number, or a floating-point tensor of shape () or a shape that broadcasts
   with the batch shape (...), which may require grad; in `centroid` the batch consists of sets of
   points. Its dtype may differ from that of the points. The values of a tensor are not checked,
-  because that would make the device wait;
+  because that would make the device wait. Curvature 0 is refused: the time √K of every point has no
+  limit there (`curvfed.geometry.poincare` takes 0);
 - TypeError: an argument is not a tensor of float32 or float64 (float16, bfloat16, integers, lists,
   arrays), or differs in dtype from the first, or the curvature is neither a number nor a
   floating-point tensor. ValueError: the numbers of coordinates, which do not broadcast, differ, or

@@ -17,6 +17,7 @@ from curvfed.geometry.safe_math import (
     asinh_root,
     floor,
     max_radius,
+    norms_apart,
     root,
     sinhc_cosh,
     squared64,
@@ -35,7 +36,8 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
         For example prototypes. Those farther than `safe_math.max_radius`/√|c| from the origin,
         39.9/√|c| in float32, are read as if at this distance.
     curvature : float or Tensor
-        A tensor broadcasts with the batch shape (...), without n and m.
+        A tensor broadcasts with the batch shape (...), without n and m. At 0 the distances are
+        their limits 2‖v − w‖, and their derivatives by the curvature are set to 0.
 
     Returns
     -------
@@ -59,7 +61,15 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     check_points(v=v, w=w)
     if isinstance(curvature, float) and curvature == -1.0:
         return _distances(v, w)
-    scale = magnitude(per_set(curvature)) ** 0.5
+    size = magnitude(per_set(curvature), flat=True)
+    if not isinstance(size, Tensor):
+        return _at(v, w, size**0.5) if size else 2 * norms_apart(v, w)
+    curved = _at(v, w, size.masked_fill(size == 0, 1.0) ** 0.5)
+    return torch.where(size == 0, 2 * norms_apart(v, w), curved)
+
+
+def _at(v: Tensor, w: Tensor, scale: float | Tensor) -> Tensor:
+    """The distances at the curvature −scale²."""
     unit_v = (scale * v).to(v.dtype)
     unit_w = (scale * w).to(w.dtype)
     return (_distances(unit_v, unit_w) / scale).to(v.dtype)

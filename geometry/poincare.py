@@ -9,6 +9,9 @@ Throughout
 - shapes: points and tangent vectors (..., d);
 - dtypes, `curvature`, errors and derivatives: as in `curvfed.geometry.lorentz`; in `cdist` the
   batch consists of sets of points;
+- curvature 0, as a number or an entry of a tensor, is the limit: λ = 2, so that exp0(v) = v, x ⊕ y
+  = x + y and the distance is 2‖x − y‖. The derivative of a distance by a curvature of 0 is set to
+  0;
 - r is √|c| times the distance from the origin, √|c|‖x‖ = tanh(r/2). A tangent vector v at the
   origin, where λ = 2, has length 2‖v‖;
 - limit: the coordinates cannot tell points near the boundary apart. `project` brings results back
@@ -39,6 +42,8 @@ from curvfed.geometry.safe_math import (
     squared64,
 )
 
+# |c| at which distances equal those at 0 to rounding, for vectors of a norm from 1e-18 to 1e12
+_FLATTEST = 1e-40
 # largest coordinate with a square that float32 can hold; points of the ball stay far below
 _FARTHEST = 1e15
 
@@ -237,7 +242,7 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     >>> dist(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 0.0]), curvature=-1.0)
     tensor(1.0986)
     """
-    size = _checked(curvature, x=x, y=y)
+    size = _above_0(_checked(curvature, x=x, y=y))
     square = size * squared64(x - y) / (_defect(x, size) * _defect(y, size))
     distance = asinh_root(square) * (2 / size**0.5)
     return distance.squeeze(-1).to(x.dtype)
@@ -265,7 +270,7 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
             [0.0000]])
     """
     curvature = per_set(curvature)
-    size = _checked(curvature, x=x, y=y)
+    size = _above_0(_checked(curvature, x=x, y=y))
     x = x.clamp(-_FARTHEST, _FARTHEST)
     y = y.clamp(-_FARTHEST, _FARTHEST)
     weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
@@ -276,7 +281,14 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
 def _checked(curvature: Curvature, **points: Tensor) -> Size:
     """|c| in float64, so that 1 − |c|‖x‖² is computed in float64."""
     check_points(**points)
-    return magnitude(curvature)
+    return magnitude(curvature, flat=True)
+
+
+def _above_0(size: Size) -> Size:
+    """|c|, so small in the place of 0 that only rounding tells their distances apart."""
+    if isinstance(size, Tensor):
+        return size.masked_fill(size == 0, _FLATTEST)
+    return size or _FLATTEST
 
 
 def _defect(x: Tensor, size: Size) -> Tensor:
