@@ -120,6 +120,10 @@ def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
 FIRST = ("status", "error", "error_key", "method", "dataset", "seed", "num_clients", "rounds")
 """The keys of a summary above its figures."""
 
+_NARROW = 16
+_FRAME = 3
+"""Columns of the terminal: a narrow column of a table, and the lines and spaces beside each."""
+
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
     """Lay out the figures of a run: a column for the last round, and one for the best validation
@@ -158,10 +162,22 @@ def _values(summary: Mapping[str, Any], counts: Mapping[str, Any]) -> dict[str, 
 
 
 def print_rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print a table, its cells folded to the width of the terminal."""
+    """Print a table, its cells folded to the width of the terminal.
+
+    Where it does not fit, the column with most text has what the others leave. These keep their
+    longest words whole.
+    """
+    console = open_console()
+    cells = list(rows)
+    texts = ["\n".join(column) for column in zip(head, *cells, strict=True)]
+    longest = texts.index(max(texts, key=len))
+    widths = [max(map(len, text.splitlines())) for text in texts]
+    fits = sum(widths) + _FRAME * len(head) < console.width
     table = Table(*head)
-    for column in table.columns:
+    for index, column in enumerate(table.columns):
         column.overflow = "fold"
-    for row in rows:
+        if index != longest and not fits:
+            column.max_width = max(_NARROW, *map(len, texts[index].split()))
+    for row in cells:
         table.add_row(*row)
-    open_console().print(table)
+    console.print(table)

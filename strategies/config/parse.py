@@ -141,6 +141,13 @@ def _row(method: str) -> Method:
         return METHODS[method]
     if reason := foreign_methods()[1].get(method):
         raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
+    if "," in method:
+        compare = plugins.lister("compare")
+        raise ConfigError(
+            f'method = "{method}" is several; allowed is one method a run'
+            + (f"; {compare} takes methods={method}" if compare else ""),
+            key="several-methods",
+        )
     hint = did_you_mean(method, METHODS, plugins.lister("methods"))
     raise ConfigError(
         f'method = "{method}" is not known{hint}; the package of a method {plugins.EVERYWHERE}'

@@ -1,7 +1,7 @@
 """`curvfed methods`, `datasets` and `presets`: lists, and details of one entry."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.application import completed_values
+from curvfed.deployments.application import completed_values, failing
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
 from curvfed.deployments.terminal import print_data, print_rows
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.run_keys import folder_of
+from curvfed.strategies.config.data_checks import tasks_of_dataset
 from curvfed.strategies.config.parse import allowed
 from curvfed.strategies.config.run_config import plain
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import (
     METHODS,
     Listed,
@@ -24,9 +27,10 @@ from curvfed.strategies.methods import (
     foreign_methods,
     listed,
 )
-from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.errors import DataError, did_you_mean
 from curvfed.tasks.plugins import absent_hint
-from curvfed.tasks.registry import catalogue
+from curvfed.tasks.public_data import PublicData
+from curvfed.tasks.registry import NAMED, catalogue
 from curvfed.tasks.shipped import METHOD_FOLDERS
 
 
@@ -114,14 +118,72 @@ def _place(half: type | str | None) -> str:
     return f"{half.__module__}:{half.__name__}"
 
 
-def datasets() -> None:
-    """List the data sets, with the task and the origin of each."""
-    # Without long dotted names, which a narrow terminal breaks anywhere.
-    rows = [
-        (name, task, re.sub(r"\b([a-z_]+)\.[a-z_.]*\b([A-Z]\w+)", r"\2 of \1", origin))
-        for name, task, origin in catalogue()
-    ]
-    print_rows(("data set", "task", "where from"), rows)
+def datasets(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", autocompletion=lambda: completed_values("dataset")),
+    ] = None,
+    data_dir: Annotated[
+        str,
+        typer.Option(metavar="FOLDER", help="The folder of the data sets; default: as a run's."),
+    ] = "",
+) -> None:
+    """List the data sets, with the task and the origin of each, or show NAME in detail: its files,
+    whether they are on this machine, and the methods that learn from it.
+
+    curvfed datasets cora
+    """
+    if name is None:
+        rows = [(entry, task, _short(origin)) for entry, task, origin in catalogue()]
+        print_rows(("data set", "task", "where from"), rows)
+        return
+    folder = folder_of(data_dir, "data")
+    with failing(2, ConfigError):
+        tasks = tasks_of_dataset(name, folder)
+    entries = {key.lower(): row for key, row in NAMED.items()}
+    entry = entries.get(name.lower())
+    title = "" if entry is None else entry.title
+    print_rows((name, title), _details(name, tasks, entry, folder))
+    if entry is not None and entry.fetch:
+        # Outside the table, which would break the line.
+        print_data(f"download: {entry.command(folder)}\n")
+
+
+def _details(
+    name: str, tasks: Sequence[str], entry: PublicData | None, data_dir: Path
+) -> Iterator[tuple[str, str]]:
+    """The facts about a data set, each with its title."""
+    yield "task", " or ".join(tasks)
+    if entry is not None and entry.members:
+        yield "data sets", ", ".join(entry.members)
+    elif entry is not None and entry.folders:
+        yield "where from", _short(entry.origin)
+        yield "files", ", ".join(entry.files) or "those of its package"
+        yield "searched in", "\n".join(map(str, entry.search_folders(data_dir)))
+        yield "on this machine", _presence(entry, data_dir)
+    elif entry is not None:
+        yield "where from", entry.built_in
+    rows = listed() | foreign_methods()[0]
+    yield "methods", ", ".join(key for key, row in rows.items() if set(row.tasks) & set(tasks))
+    yield "clients, classes", f"curvfed check dataset={name}"
+
+
+def _presence(entry: PublicData, data_dir: Path) -> str:
+    """Where the files of a data set are, or how they get here."""
+    try:
+        located = entry.locate(data_dir)
+    except DataError as error:
+        return str(error)
+    if located is not None:
+        return "yes: " + ", ".join(dict.fromkeys(str(path.parent) for path in located.files))
+    if entry.fetch:
+        return "no: a run downloads them"
+    return f"no, and they are not published: make them by {entry.origin}"
+
+
+def _short(origin: str) -> str:
+    """An origin without long dotted names, which a narrow terminal breaks anywhere."""
+    return re.sub(r"\b([a-z_]+)\.[a-z_.]*\b([A-Z]\w+)", r"\2 of \1", origin)
 
 
 def presets(

@@ -1,6 +1,7 @@
 """The lists of methods, data sets and presets, and what they show of one entry."""
 
 import contextlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.registry import catalogue, tasks_of
+from curvfed.tasks.registry import NAMED, catalogue, tasks_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -85,3 +86,37 @@ def test_presets_are_listed_and_printed(capsys):
     assert capsys.readouterr().out == (ROOT / "presets" / "quick.toml").read_text()
     assert main(["presets", "qick"]) == 2
     assert "did you mean 'quick'?" in capsys.readouterr().err
+
+
+def test_a_data_set_is_shown_with_its_files(tmp_path, capsys):
+    assert main(["datasets", "MNIST", "--data-dir", str(tmp_path)]) == 0
+    absent = capsys.readouterr().out
+    assert f"{tmp_path}/MNIST/raw" in absent
+    assert "no: a run downloads them" in absent
+    assert f'download: python -c "{NAMED["mnist"].fetch.split("(")[0]}' in absent
+    raw = tmp_path / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    for name in NAMED["mnist"].files:
+        (raw / name).write_bytes(b"")
+    assert main(["datasets", "mnist", "--data-dir", str(tmp_path)]) == 0
+    present = capsys.readouterr().out
+    assert f"yes: {raw}" in present
+    for method, row in METHODS.items():
+        is_shown = re.search(rf"[ ,]{re.escape(method)}[, ]", present) is not None
+        assert is_shown == ("images" in row.tasks)
+
+
+def test_a_group_names_its_sets_and_an_unknown_name_is_refused(capsys):
+    assert main(["datasets", "chem"]) == 0
+    assert "MUTAG, BZR" in capsys.readouterr().out
+    assert main(["datasets", "mnits"]) == 2
+    assert 'did you mean "mnist"' in capsys.readouterr().err
+
+
+def test_a_narrow_terminal_leaves_words_whole(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["methods"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    for name in METHODS:
+        assert any(line.startswith(f"│ {name} ") for line in lines)

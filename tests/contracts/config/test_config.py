@@ -303,6 +303,11 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
         ("no-such-method", {"method": "flatlands"}, ('"flatland"?', plugins.lister("methods"))),
         ("no-such-method", {"method": "?"}, ('"?" is not known. ', plugins.lister("methods"))),
         (
+            "several-methods",
+            {"method": "fedavg,hull"},
+            ("one method a run", plugins.lister("compare")),
+        ),
+        (
             "no-such-model",
             {"dataset": "cora", "model": "gin"},
             ("gin", "auto, gated, gcn, lorentz, mean, split"),
