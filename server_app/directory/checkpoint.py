@@ -206,8 +206,7 @@ def save(
 ) -> None:
     """Write the checkpoint of the last completed round; the previous one is kept. `before` is the
     identity of the federation. A durable checkpoint survives a power failure."""
-    metadata = asdict(state)
-    metadata["before"] = before
+    metadata = vars(state) | {"before": before}
     store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=durable)
 
 
