@@ -251,11 +251,6 @@ class Task(ABC):
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The mean local loss over a batch, of shape ()."""
 
-    def losses(self, model: nn.Module) -> Iterator[Tensor]:
-        """One pass: the loss of each step, to be stepped on in turn."""
-        for batch in self.batches(model):
-            yield self.loss(model, batch)
-
     @abstractmethod
     def logits(self, model: nn.Module) -> Tensor:
         """Logits (n, C) of every example, dropout off."""
