@@ -15,7 +15,7 @@ from curvfed.strategies.wire.checks import MessageError, check_texts
 
 DESCRIBE = "describe"
 HOLDERS = "holders"
-START = "curvature"
+START = "start"
 TRAIN = "train"
 EVALUATE = "evaluate"
 FINE_TUNE = "fine-tune"
@@ -28,7 +28,7 @@ SUM = "sum"
 MESSAGE_TYPES = {
     DESCRIBE: "query.describe",
     HOLDERS: "query.holders",
-    START: "query.curvature",
+    START: "query.start",
     TRAIN: "train",
     EVALUATE: "evaluate",
     FINE_TUNE: "train.fine_tune",

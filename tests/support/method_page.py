@@ -61,7 +61,7 @@ def check_parameters(method: str, result: Run, recorder: Recorder) -> None:
     for content in [content for phase in SENT_MODELS for content in recorder.requests(phase)]:
         assert_matched(set(content.get("arrays", {})), page.is_sent)
         assert kept.isdisjoint(content.get("arrays", {}))
-    for phase in ("describe", "curvature", "evaluate", "fine-tune"):
+    for phase in ("describe", "start", "evaluate", "fine-tune"):
         assert not any(map(array_names, recorder.replies(phase)))
 
 

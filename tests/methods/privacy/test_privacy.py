@@ -354,7 +354,9 @@ def test_real_nodes_keep_their_statistics(tmp_path):
     nodes = own_graphs(tmp_path / "nodes")
     result = run(tmp_path, nodes=nodes, num_rounds=2, intercept=recorder)
     assert all(not reply["statistics"] for reply in recorder.replies("describe"))
-    assert all(set(reply) == {"header"} for reply in recorder.replies("curvature"))
+    starts = recorder.replies("start")
+    assert starts
+    assert all(set(reply) == {"header"} for reply in starts)
     assert all(row["curvature"] == "" for row in result.clients)
     assert result.described["heterogeneity"] is None
     facts = [asked["facts"] for asked in recorder.requests("train")]
@@ -374,7 +376,7 @@ def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
         partition_of(reply) for reply in recorder.replies("describe") if not reply["statistics"]
     }
     assert silent == {1}
-    for phase, name in (("curvature", "ricci"), ("train", "curvature")):
+    for phase, name in (("start", "ricci"), ("train", "curvature")):
         notes = {
             partition_of(reply)
             for reply in recorder.replies(phase)
@@ -426,7 +428,7 @@ def test_real_nodes_share_their_statistics_when_reported_to(tmp_path):
         labels = user_fields(120 + 10 * partition_of(reply))["y"]
         assert reply["statistics"]["class_counts"] == torch.bincount(labels).tolist()
         assert reply["statistics"]["num_nodes"] == len(labels)
-    assert len({reply["metrics"]["ricci"] for reply in recorder.replies("curvature")}) == 4
+    assert len({reply["metrics"]["ricci"] for reply in recorder.replies("start")}) == 4
     assert all(-2 < float(row["curvature"]) < -2 / 3 for row in result.clients)
 
 
