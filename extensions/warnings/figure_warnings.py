@@ -155,7 +155,8 @@ def _few_tests(config: RunConfig, federation: Federation, state: State) -> str:
 
 def _below_trivial(config: RunConfig, federation: Federation, state: State) -> str:
     """The clients' mean score in the round of best validation, or else that of the last round or of
-    the global model, if it is below that of the trivial answer."""
+    the global model, if it is below that of the trivial answer. Of a run with a calibrated
+    classifier, which no client scores, it is the global score."""
     metric = federation.metric
     name = TRIVIAL_OF.get(metric, "")
     trivial = trivial_scores(federation.descriptions).get(name, GUESSES.get(metric))
@@ -169,11 +170,14 @@ def _below_trivial(config: RunConfig, federation: Federation, state: State) -> s
             f" in round {state.best['round']}, that of best validation (in round {state.round},"
             f" the last: {_percent(_mean_score(latest, metric))})"
         )
-    if score is None:
+    calibrated = state.scored.get("calibrated")
+    if score is None or calibrated is not None:
         rounds = ""
         name = GLOBAL_TRIVIAL
         trivial = state.scored.get("figures", {}).get(name)
-        score = next(iter(state.scored.get("last", [])[-1:]), None)
+        score = calibrated
+        if score is None:
+            score = next(iter(state.scored.get("last", [])[-1:]), None)
         scored = f"the {find(GLOBAL_ACCURACY).words}"
     if trivial is None or score is None or score >= trivial:
         return ""

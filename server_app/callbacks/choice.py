@@ -238,6 +238,8 @@ class Evaluation(Callback):
         config = run.config
         number = completed.number
         clients = list(run.federation.nodes)
+        if number == 0 and config.calibrator is not None:
+            return  # the clients would score the classifier before its calibration, a random one
         if self._fine_tunes and run.is_due(number, config.fine_tune_every):
             self._score(FINE_TUNE, number, clients)
         elif run.is_due(number, config.evaluate_every):

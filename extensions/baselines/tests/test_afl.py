@@ -51,3 +51,10 @@ def test_rounds_change_nothing(rounds, tmp_path):
     start = run(tmp_path, "start", **settings | {"seed": 0, "num_rounds": 0})
     assert all((result.model[name] == array).all() for name, array in start.model.items())
     assert result.summary["global_accuracy"] > 0.3  # of ten classes
+
+
+def test_a_classifier_before_its_calibration_is_neither_scored_nor_warned_of(tmp_path, caplog):
+    result = run(tmp_path, **QUICK["images"] | {"method": "afl", "num_rounds": 0})
+    assert result.summary["personal_accuracy_mean"] is None
+    run(tmp_path, "rounds", **QUICK["images"] | {"method": "afl", "num_rounds": 1})
+    assert "below that of the trivial answer" not in caplog.text
