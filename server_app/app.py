@@ -41,6 +41,15 @@ NO_KEYS = (
 )
 """The warning of a run by Flower without keys."""
 
+DEFAULT_DATA = (
+    "method=%s and dataset=%s are the defaults; if you gave others, Flower dropped them, as it does"
+    ' with pairs that have spaces around the "="'
+)
+"""The hint of a run by Flower with keys, but neither another method nor other data."""
+
+IN_RUN_DIRECTORY = ("results-dir", "run-name")
+"""Keys that the line about the run directory shows."""
+
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
@@ -52,8 +61,12 @@ def main(grid: Grid, context: Context) -> None:
     except ConfigError as error:
         _refuse(error, context.run_config, None)
         raise
-    if config == parse({}):
+    usual = parse({})
+    if config == usual:
         log.warning(NO_KEYS, config.method, config.num_rounds)
+    elif not config.run_name and (config.method, config.dataset) == (usual.method, usual.dataset):
+        # `curvfed run` always gives a name, and drops nothing.
+        log.info(DEFAULT_DATA, config.method, config.dataset)
     serve(config, grid)
 
 
@@ -130,7 +143,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     chosen = [
         f"{key}={plain(value)}"
         for key, value in flatten(config).items()
-        if value != default_values[key]
+        if value != default_values[key] and key not in IN_RUN_DIRECTORY
     ]
     log.info(
         "keys that differ from the defaults: %s; config.toml has all keys",

@@ -38,9 +38,23 @@ def test_flower_drops_pairs_with_spaces_and_the_run_says_how_to_write_them(monke
     assert (settings["method"], settings["dataset"]) == ("hyperfed", "digits")
 
 
+def test_a_key_beside_dropped_ones_does_not_hide_them(monkeypatch, capsys):
+    dropped = parse_config_args(['method = "hyperfed" dataset = "digits" num-rounds=2'])
+    said, config = run_of_flower(dropped, monkeypatch, capsys)
+    assert config.num_rounds == 2
+    assert "method=flatland and dataset=trees are the defaults; if you gave others" in said
+    for given in ('method="hyperfed" num-rounds=2', 'dataset="cora" num-rounds=2'):
+        said, _ = run_of_flower(parse_config_args([given]), monkeypatch, capsys)
+        assert "are the defaults" not in said
+
+
 @pytest.mark.parametrize(
     ("keys", "line"),
-    [({"seed": 3}, "seed=3"), ({}, "none"), ({"method": "discriminant"}, "method=discriminant")],
+    [
+        ({"seed": 3, "run-name": "mine"}, "seed=3"),
+        ({}, "none"),
+        ({"method": "discriminant"}, "method=discriminant"),
+    ],
 )
 def test_a_run_says_which_keys_differ_from_the_defaults(keys, line, tmp_path, monkeypatch, caplog):
     def stop(config, grid, directory):
