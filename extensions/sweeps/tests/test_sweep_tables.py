@@ -276,3 +276,12 @@ def test_a_narrow_list_leaves_empty_figures_out():
     console = Console(file=StringIO(), force_terminal=True, color_system=None, width=12)
     print_table(table, console)
     assert console.file.getvalue().split() == ["tails", "score:", "1"]
+
+
+def test_the_legend_has_the_fewest_test_examples_of_a_score(values):
+    examples = "best_validation.metrics.personal_examples"
+    runs = [run_of({"method": "local", "seed": seed}, **{FIGURE: 0.5}) for seed in SEEDS]
+    assert "test example" not in as_text(make_table(runs)).legend
+    for number, run in zip((1300, 40, 60, 90), runs, strict=True):
+        run.row[examples] = number
+    assert "A score of a run is of 40 test examples or more." in as_text(make_table(runs)).legend

@@ -7,7 +7,7 @@ from curvfed.extensions.sweeps.commands.compare import TRIVIAL
 from curvfed.extensions.sweeps.commands.paired import LEVEL, MIN_PAIRS
 from curvfed.server_app.report.page import number
 from curvfed.strategies.base.figures import VALIDATION, find
-from curvfed.strategies.base.score_words import FEW_TESTS, few_examples
+from curvfed.strategies.base.score_words import FEW_TESTS, examples_text, few_examples
 
 Row = dict[str, Any]
 """A row of the results, for one method."""
@@ -66,6 +66,8 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
     fewest = min(counts, default=None)
     if fewest is not None and fewest < FEW_TESTS:
         sentences.append(f"The scores show little: {few_examples('score of a run', fewest)}.")
+    elif fewest is not None:
+        sentences.append(f"The score of a run is of {examples_text(fewest)} or more.")
     return [*sentences, f"{WHICH_IS_BEST} {_about_the_best(rows, data)}"]
 
 

@@ -25,7 +25,7 @@ from curvfed.extensions.sweeps.commands.compare.printed import print_table
 from curvfed.extensions.sweeps.commands.compare.request import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
 from curvfed.extensions.sweeps.commands.pages import legends
-from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.selection import Run, fewest_examples
 from curvfed.extensions.sweeps.commands.pages.sweep_page import run_notes
 from curvfed.extensions.sweeps.commands.pages.texts import markdown_page
 from curvfed.extensions.sweeps.commands.paired import LEVEL, MIN_PAIRS, paired_difference
@@ -40,7 +40,6 @@ from curvfed.server_app.report.page import (
 )
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find, words_of
 from curvfed.strategies.base.keys import AUTO
-from curvfed.strategies.base.score_words import examples_text
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
 
@@ -116,7 +115,7 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         return row
     row["mean"] = float(np.mean(scores))  # type: ignore[arg-type]
     row["std"] = float(np.std(scores, ddof=1))  # type: ignore[arg-type]
-    row["examples"] = _examples(figure, runs)
+    row["examples"] = fewest_examples(figure, runs)
     row["worst_decile"] = _mean([run.figure(WORST) for run in runs])
     row["start"] = _mean([run.first_of_rounds(START) for run in runs])
     trivial = TRIVIAL[figure]
@@ -132,15 +131,6 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         row["global_mean"] = float(np.mean(global_scores))  # type: ignore[arg-type]
         row["global_std"] = float(np.std(global_scores, ddof=1))  # type: ignore[arg-type]
     return row
-
-
-def _examples(figure: str, runs: Sequence[Run]) -> int | None:
-    """The smallest number of test examples of a score in a run; None if a run does not say it."""
-    name = find(figure.rpartition(".")[2]).examples
-    metrics = f"{BEST}.metrics" if figure.startswith(BEST) else "metrics"
-    numbers = [run.figure(f"{metrics}.{name}") for run in runs] if name else [None]
-    known = [number for number in numbers if number is not None]
-    return int(min(known)) if len(known) == len(numbers) else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -283,9 +273,6 @@ def _table(
     columns = [find(figure).label]
     differences = [keys for keys in COLUMNS if any(keys[0] in row for row in scored)]
     columns += [COLUMNS[keys] for keys in differences]
-    counts = [count for row in scored if (count := row.get("examples")) is not None]
-    if counts:
-        legend += f" A score is of {examples_text(min(counts))} in each run, or of more."
     shares = {"start": "start (%)"}
     if is_personal:
         shares["worst_decile"] = f"worst tenth{of_measure and f',{of_measure}'} (%)"

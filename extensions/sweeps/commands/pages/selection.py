@@ -144,6 +144,15 @@ def usual_figures(runs: Sequence[Run]) -> list[str]:
     return [*(scores or [PERSONAL_ACCURACY]), *COSTS]
 
 
+def fewest_examples(figure: str, runs: Sequence[Run]) -> int | None:
+    """The smallest number of test examples of a score in a run; None if a run does not say it."""
+    name = find(figure.rpartition(".")[2]).examples
+    metrics = f"{BEST}.metrics" if figure.startswith(BEST) else "metrics"
+    numbers = [run.figure(f"{metrics}.{name}") for run in runs] if name else [None]
+    known = [number for number in numbers if number is not None]
+    return int(min(known)) if known and len(known) == len(numbers) else None
+
+
 def has_other_name(run: Run, figure: str) -> bool:
     """Whether an earlier usual figure is the run's score of the same kind: the metric of its data,
     such as MRR, in place of the accuracy."""

@@ -12,6 +12,7 @@ from curvfed.extensions.sweeps.commands.pages.selection import (
     DATA_KEYS,
     FIGURE,
     Run,
+    fewest_examples,
     usual_figures,
     values_of,
     varying_keys,
@@ -21,6 +22,7 @@ from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report.page import Cell, Table
 from curvfed.strategies.base.figures import find
+from curvfed.strategies.base.score_words import examples_text
 
 SHOWN = 3
 """Errors of runs that are listed one by one."""
@@ -65,11 +67,14 @@ class SweepTable:
         The keys, `figure`, `best`, and the columns of `cells_of`.
     against : str
         The method that the others are compared with; empty for none.
+    examples : int or None
+        The smallest number of test examples of a score of a run, if it is known.
     """
 
     keys: list[str]
     cells: pd.DataFrame
     against: str
+    examples: int | None = None
 
 
 def make_table(runs: Sequence[Run], against: str = "") -> SweepTable:
@@ -83,10 +88,14 @@ def make_table(runs: Sequence[Run], against: str = "") -> SweepTable:
         The method that the others are compared with.
     """
     keys = varying_keys(runs)
-    values = values_of(runs, keys, usual_figures(runs), is_by_metric=True)
+    figures = usual_figures(runs)
+    values = values_of(runs, keys, figures, is_by_metric=True)
     cells = cells_of(values, [*keys, FIGURE], against)
     cells["best"] = is_best(cells, [])
-    return SweepTable(keys, cells, against)
+    completed = [run for run in runs if run.is_completed]
+    numbers = [fewest_examples(figure, completed) for figure in figures]
+    examples = min((number for number in numbers if number is not None), default=None)
+    return SweepTable(keys, cells, against, examples)
 
 
 def cells_of(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
@@ -195,6 +204,8 @@ def _legend(table: SweepTable) -> str:
         "lacking": (empty["lacking"] > 0).any(),
     }
     sentences = [sentence for name, sentence in LEGEND.items() if has_use[name]]
+    if table.examples is not None:
+        sentences.insert(0, f"A score of a run is of {examples_text(table.examples)} or more.")
     text = " ".join([*seeds_sentence(frame), *sentences])
     return text.format(against=table.against, level=LEVEL)
 
