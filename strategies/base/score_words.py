@@ -26,6 +26,8 @@ def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]
     >>> run = {"mrr": 0.5, "mrr_std": 0.125, "personal_examples": 1300}
     >>> scored_text("mrr", run, run)
     '50.0% ± 12.5%, 1,300 test examples'
+    >>> scored_text("mrr", run, {"personal_examples": None})  # nodes that keep their numbers
+    '50.0% ± 12.5%, number of test examples not shared'
     """
     row = find(name)
     is_hidden = row.hides_zero and not figures.get(name)
@@ -40,6 +42,8 @@ def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]
     number = counts.get(row.examples) if row.examples else None
     if isinstance(number, int | float):
         text += f", {examples_text(number)}"
+    elif row.examples in counts:
+        text += ", number of test examples not shared"
     return text
 
 

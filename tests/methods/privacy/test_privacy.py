@@ -365,6 +365,7 @@ def test_real_nodes_keep_their_statistics(tmp_path):
     assert not any(str(tmp_path).encode() in all_bytes(reply) for reply in recorder.replies())
     assert result.summary["metrics"]["personal_accuracy_pooled"] is None
     assert result.summary["metrics"]["majority_accuracy"] is None
+    assert result.summary["metrics"]["personal_examples"] is None
 
 
 def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
