@@ -40,7 +40,7 @@ def class_tables(run: RunFiles) -> list[Table]:
     return [
         share_table("Classes", recalls, "most often taken for", ""),
         share_table("Probabilities", bands, "mean probability", calibrated),
-        Table("Names of the groups", ["name"], heads, votes),
+        Table("Names of the groups", ["name"], heads, votes, optional=heads[:2]),
         Table("Hulls", ["hull"], HULL, hulls, anonymous, "figures wide"),
     ]
 

@@ -206,7 +206,7 @@ def client_table(run: RunFiles) -> Table:
         rows if shown else [],
         legend,
         "figures wide",
-        optional=["data set", *SIZES.values()],
+        optional=["data set", *SIZES.values(), "curvature"],
     )
 
 
@@ -250,7 +250,7 @@ def phase_table(run: RunFiles) -> Table:
         names = "all" if "*" in personal else ", ".join(personal)
         legend += f" Personal parameters ({names}) stay with the client."
     heads = ["times", "to the server", "to the clients", "time, all"]
-    return Table("Messages and time", ["phase"], heads, rows, legend)
+    return Table("Messages and time", ["phase"], heads, rows, legend, optional=["times"])
 
 
 def personal_parameters(run: RunFiles) -> list[str]:

@@ -190,6 +190,8 @@ def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[
     """A row per client, and a row per client and number of dimensions."""
     graph_rows = []
     fit_rows = []
+    fits = [graph.fits[dim] for graph in graphs for dim in dimensions]
+    has_spherical = any(fit.spherical < fit.flat for fit in fits)
     for graph in graphs:
         texts = [
             number(graph.nodes),
@@ -201,18 +203,25 @@ def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[
         graph_rows.append(([str(graph.client)], [Cell(text) for text in texts]))
         for dim in dimensions:
             client_fit = graph.fits[dim]
-            errors = (client_fit.distortion, client_fit.flat, client_fit.spherical)
+            errors = [client_fit.distortion, client_fit.flat]
+            if has_spherical:
+                errors.append(client_fit.spherical)
             texts = [number(client_fit.curvature, 3), *map(percent, errors)]
             fit_rows.append(([str(graph.client), str(dim)], [Cell(text) for text in texts]))
     measures = ["nodes", "diameter", "Forman", "Ollivier", "δ / mean distance"]
-    errors_of = ["best curvature", "distortion", "flat", "spherical"]
+    errors_of = ["best curvature", "distortion", "flat"]
     fitted = max(graph.fitted_nodes for graph in graphs)
     legend = (
         "Distortion: Kruskal's stress, the root of Σ(d̂ − d)²/Σd² over the distances d and their"
         f" embedded ones d̂, of {fitted} nodes of the largest component at most; a local minimum of"
-        f" it, at curvatures from −({LONGEST:g}/diameter)² to (π/diameter)². The spherical one is"
-        " the least over curvatures from 0. Forman curvature counts triangles."
+        f" it, at curvatures from −({LONGEST:g}/diameter)² to (π/diameter)². Forman curvature"
+        " counts triangles. "
     )
+    if has_spherical:
+        errors_of.append("spherical")
+        legend += "The spherical one is the least over curvatures from 0."
+    else:
+        legend += "No curvature above 0 has less distortion than 0 in any row."
     return [
         Table("", ["client"], measures, graph_rows, optional=measures),
         Table("", ["client", "dimensions"], errors_of, fit_rows, legend),

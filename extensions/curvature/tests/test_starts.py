@@ -35,7 +35,7 @@ def test_a_curvature_starts_at_the_graphs_standardised(task, sets, tmp_path):
     settings = {"flatland__curvature_init": "ollivier"} | STILL | on(task, sets)
     made = run(tmp_path, intercept=recorder, **settings)
     exact = [ollivier(task, client) for client in range(3)]
-    replies = sorted(recorder.replies("curvature"), key=partition_of)
+    replies = sorted(recorder.replies("start"), key=partition_of)
     sent = [reply["metrics"]["ricci"] for reply in replies]
     np.testing.assert_allclose(sent, exact, rtol=1e-12)
     expected = -1 / RADII["sigmoid"](standardized(exact))
@@ -57,7 +57,7 @@ def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_pat
     low, high = -1 / math.exp(6 * math.tanh(-4 / 3)), -1 / math.exp(6 * math.tanh(4 / 3))
     np.testing.assert_allclose(curvatures(result), np.clip(fitted, low, high), rtol=1e-5)
     # Nothing about it leaves the client.
-    assert not recorder.requests("curvature")
+    assert not recorder.requests("start")
 
 
 def test_sets_of_graphs_have_no_curvature_that_fits(sets, tmp_path):

@@ -53,7 +53,7 @@ def test_every_start_runs(kind, method, task, sets, tmp_path):
         "completed",
         0,
     )
-    assert len(recorder.requests("curvature")) == (3 if kind == "forman" else 0)
+    assert len(recorder.requests("start")) == (3 if kind == "forman" else 0)
     low, high = BOUNDS["sigmoid"]
     assert all(low <= value < high for value in curvatures(result, 2))
     assert len(set(curvatures(result, 2))) == 3
@@ -73,7 +73,7 @@ def test_a_curvature_starts_at_the_graphs_standardised(curvature_map, task, sets
     exact = [forman(task, client) for client in range(3)]
     notes = [
         reply["metrics"]["ricci"]
-        for reply in sorted(recorder.replies("curvature"), key=partition_of)
+        for reply in sorted(recorder.replies("start"), key=partition_of)
     ]
     np.testing.assert_allclose(notes, exact, rtol=1e-12)
     start = result.described["facts"]["figures"]
