@@ -115,7 +115,7 @@ def test_no_client_starts_beyond_four_deviations(curvature_map, deviation, tmp_p
         tmp_path,
         clients=2,
         flatland__curvature_map=curvature_map,
-        intercept=Fault(1, near, "curvature", 0),
+        intercept=Fault(1, near, "start", 0),
         **STILL,
     )
     side = math.copysign(4, forman("nodes", 1, True) - forman("nodes", 0, True))
