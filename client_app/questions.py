@@ -1,12 +1,14 @@
 """The limit on configurations per question. A question is a masked sum of a node's own data from
-one start, or a one-shot sum of one state of its data; the node's policy has the limit."""
+one start, or a one-shot sum of one state of its data; the node's policy has the limit. Open answers
+from a start count as one more configuration."""
 
 import json
 from hashlib import sha256
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.ledger_runs import SEED
 from curvfed.strategies.base.run_keys import OF_THE_SERVER
-from curvfed.strategies.config.masked import is_masked, start_digest
+from curvfed.strategies.config.masked import TARGETS, is_masked, start_digest
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Request
@@ -41,29 +43,34 @@ def admit(client: Client, request: Request) -> None:
     """Refuse a question that is asked under more configurations than the policy allows, before
     anything of its answer is computed.
 
+    A client's open figures and its open update are what its part of a sum hides, so open phases of
+    the same kinds count.
+
     Raises
     ------
     SecureSumError
         Names the limit and the line of the policy.
     """
-    header = request.header
-    is_sum = is_masked(client.config, header.phase)
-    if client.ledger is None or client.node.rules is None or not client.split_digest or not is_sum:
+    phase = request.header.phase
+    is_sum = is_masked(client.config, phase)
+    is_open = not is_sum and phase in TARGETS and not client.method.is_one_shot
+    if client.ledger is None or client.node.rules is None or not client.split_digest:
+        return
+    if not is_sum and not is_open:
         return
     questions = {}
-    is_start = client.config.num_rounds == 0 or (header.round <= 1 and header.phase == TRAIN)
+    is_start = client.config.num_rounds == 0 or (request.header.round <= 1 and phase == TRAIN)
     if client.method.is_one_shot:
         state = client.split_digest.hex()
         method = client.config.method
         questions[f"{method} {state}"] = f"{method} of its present data"
     elif is_start or not client.ledger.has_asked(client.run):
         # Seeds count too: starts of one seed may differ in the last bit.
-        seed = f"seed {client.config.seed}"
+        seed = f"{SEED}{client.config.seed}"
         start = start_digest(decode_arrays(request.arrays))
         questions = {seed: f"the start of {seed}", start: f"the start {start}"}
-    client.ledger.admit(
-        client.run, questions, _configuration(client), client.node.rules.runs.configurations
-    )
+    limit = client.node.rules.runs.configurations
+    client.ledger.admit(client.run, questions, _configuration(client), limit, is_open)
 
 
 def _configuration(client: Client) -> str:

@@ -59,6 +59,10 @@ CONFIGURATION = "configuration"
 WEIGHT = "weight"
 """Kinds of lines."""
 
+OPEN = "open"
+"""The configuration of all runs that a node has answered in the open from a start: they count as
+one."""
+
 _TEXT_SETS = ("runs", "points", "refusals")
 """The sets of str in the memory."""
 
@@ -112,7 +116,7 @@ class Memory:
     questions : dict of str to list of str
         By run: the names of its last questions, see `Ledger.admit`.
     configurations : dict of str to list of str
-        By name of a question: the digests of the configurations that have asked it.
+        By name of a question: the digests of the configurations that have asked it, and `OPEN`.
     weights : dict of str to list of int
         By state of the data and `weight-share`: the node's largest weights in sums, since the last
         change of the group.

@@ -1,16 +1,21 @@
 """What a node's ledger says about runs and their questions: how the node splits its data, which
 configurations it has answered, and its weight in sums."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from curvfed.client_app.node.ledger_file import LedgerFile, time_now
-from curvfed.client_app.node.ledger_memory import CONFIGURATION, RUN, SPLIT, WEIGHT
+from curvfed.client_app.node.ledger_memory import CONFIGURATION, OPEN, RUN, SPLIT, WEIGHT
 from curvfed.strategies.errors import ConfigError, SecureSumError
 
 RUNS_PER_DAY = 1000
 """Maximum number of runs that the node begins on a day, and of their questions: each is a line of
 its ledger."""
+
+
+SEED = "seed "
+START = "sha256:"
+"""Beginnings of the names of questions: a run's seed, and the digest of its start."""
 
 
 class LedgerOfRuns(LedgerFile):
@@ -58,11 +63,20 @@ class LedgerOfRuns(LedgerFile):
         with self.locked():
             return run in self.memory.questions
 
-    def admit(self, run: str, questions: Mapping[str, str], configuration: str, limit: int) -> None:
+    def admit(
+        self,
+        run: str,
+        questions: Mapping[str, str],
+        configuration: str,
+        limit: int,
+        is_open: bool = False,
+    ) -> None:
         """Record the configuration under which a run asks, before the answer leaves; once.
 
         Two sums over the same nodes, from the same start or data but under two configurations, can
-        reveal single nodes, or single records.
+        reveal single nodes, or single records. Beside a masked sum, open answers from its start by
+        all members but one are that member's vector. So all open runs count as one configuration;
+        without a masked sum they are free.
 
         Parameters
         ----------
@@ -74,6 +88,8 @@ class LedgerOfRuns(LedgerFile):
             Digest of everything that shapes the answer.
         limit : int
             Maximum number of configurations for each name.
+        is_open : bool
+            Whether the answer leaves in the open.
 
         Raises
         ------
@@ -81,27 +97,21 @@ class LedgerOfRuns(LedgerFile):
         ConfigError
             If the node has recorded `RUNS_PER_DAY` questions today: a server can make up starts.
         """
+        recorded = OPEN if is_open else configuration
         with self.locked() as file:
             names = list(questions) or self.memory.questions[run]
             configurations = self.memory.configurations
             for name in names:
                 asked = configurations.get(name, [])
-                if configuration not in asked and len(asked) >= limit:
+                others = [other for other in asked if other != configuration]
+                if recorded not in asked and len(others) >= limit:
                     words = questions.get(name, "what this run asks")
-                    raise SecureSumError(
-                        f"this node has given masked sums from {words} under {len(asked)} other"
-                        f" configuration{'s' * (len(asked) > 1)}; together they can reveal what"
-                        " each sum hides: allowed are the same keys, another seed for a run of"
-                        f" rounds, or more than [runs] configurations = {limit} in this node's"
-                        " policy",
-                        key="configurations",
-                    )
-            is_known = all(configuration in configurations.get(name, []) for name in names)
+                    text = _too_many(name, words, others, limit)
+                    raise SecureSumError(text, key="configurations")
+            is_known = all(recorded in configurations.get(name, []) for name in names)
             if not is_known or self.memory.questions.get(run) != names:
                 self.check_number(CONFIGURATION, RUNS_PER_DAY, "questions")
-                self.write(
-                    file, CONFIGURATION, run=run, questions=names, configuration=configuration
-                )
+                self.write(file, CONFIGURATION, run=run, questions=names, configuration=recorded)
 
     def keep_weight(self, data: str, weight: int, limit: int) -> int:
         """The node's largest weight in all sums of one state of its data: the one of an earlier
@@ -146,3 +156,23 @@ class LedgerOfRuns(LedgerFile):
                 f"this node has begun {limit} {words} today, as many as it begins on a day (UTC)",
                 key="too-many-today",
             )
+
+
+def _too_many(name: str, words: str, others: Collection[str], limit: int) -> str:
+    """Why a question is refused, and the ways out."""
+    answers = []
+    if number := len(others) - (OPEN in others):
+        plural = "s" if number > 1 else ""
+        answers.append(f"given masked sums from {words} under {number} other configuration{plural}")
+    if OPEN in others:
+        answers.append(f"answered in the open from {words}")
+    ways = ["the same keys"]
+    if name.startswith(SEED):
+        ways.append("another seed")
+    elif name.startswith(START):
+        ways.append("another model, as this one starts alike whatever the seed")
+    return (
+        f"this node has {' and '.join(answers)}; with this run they can reveal what a sum hides:"
+        f" allowed are {', '.join(ways)}, or more than [runs] configurations = {limit} in this"
+        " node's policy"
+    )

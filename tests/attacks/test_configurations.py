@@ -2,6 +2,7 @@
 configurations gave an honest server every single node's update."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from app_runs import run
@@ -50,6 +51,47 @@ def test_the_policy_allows_more(tmp_path, observer):
         run(tmp_path, weights, nodes=nodes, weights=weights, **SUMMED)
     with pytest.raises(RoundError, match="under 2 other configurations"):
         run(tmp_path, "third", nodes=nodes, learning_rate=0.5, **SUMMED)
+
+
+def shy_third(folder: Path, rules: str = "") -> list[dict[str, Any]]:
+    """Three hospitals; the third's parameters leave it only in secure sums."""
+    nodes = hospitals(folder / "nodes", 3)
+    shy = with_policy(folder / "third", nodes[2:], "[leaves]\nsecure-sum = true\n")
+    return [*with_policy(folder, nodes[:2], rules), *shy]
+
+
+OPEN_RUN = SUMMED | {"secure_sum": False, "min_replies": 2}
+
+
+def test_open_answers_of_the_others_beside_a_sum_are_the_last_members_figures(tmp_path):
+    """The attack that the default limit refuses: two ordinary runs, and an honest server."""
+    nodes = shy_third(tmp_path, "[runs]\nconfigurations = 2\n")
+    masked = run(tmp_path, "masked", nodes=nodes, **SUMMED)
+    opened = run(tmp_path, "open", nodes=nodes, **OPEN_RUN)
+    truth = run(tmp_path, "truth", nodes=hospitals(tmp_path / "others", 3), **OPEN_RUN)
+    losses = [float(row["loss"]) for row in opened.clients if row["phase"] == "train"]
+    assert len(losses) == 2
+    (summed,) = [float(row["loss"]) for row in masked.rounds if row["phase"] == "train"]
+    hidden = [float(row["loss"]) for row in truth.clients if row["phase"] == "train"][2]
+    assert 3 * summed - sum(losses) == pytest.approx(hidden, rel=1e-3)
+
+
+@pytest.mark.parametrize("first", ["masked", "open"])
+def test_a_start_is_answered_in_the_open_or_in_a_sum(first, tmp_path):
+    nodes = shy_third(tmp_path)
+    runs = {"masked": SUMMED, "open": OPEN_RUN}
+    made = run(tmp_path, first, nodes=nodes, **runs[first])
+    reasons = {"masked": "given masked sums from the start of seed 0 under 1 other configuration"}
+    reasons["open"] = "answered in the open from the start of seed 0"
+    second = "open" if first == "masked" else "masked"
+    with pytest.raises(RoundError, match=reasons[first]):
+        run(tmp_path, second, nodes=nodes, **runs[second])
+    # The same run goes on, open runs beside each other are free, and so is another seed.
+    again = run(tmp_path, "again", nodes=nodes, **runs[first])
+    assert [row["loss"] for row in again.rounds] == [row["loss"] for row in made.rounds]
+    if first == "open":
+        run(tmp_path, "other", nodes=nodes, **OPEN_RUN | {"learning_rate": 0.5})
+    run(tmp_path, "seed", nodes=nodes, **runs[second] | {"seed": 1})
 
 
 def test_a_resumed_run_goes_on(tmp_path):

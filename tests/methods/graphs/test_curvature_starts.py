@@ -72,8 +72,7 @@ def test_a_curvature_starts_at_the_graphs_standardised(curvature_map, task, sets
     )
     exact = [forman(task, client) for client in range(3)]
     notes = [
-        reply["metrics"]["ricci"]
-        for reply in sorted(recorder.replies("start"), key=partition_of)
+        reply["metrics"]["ricci"] for reply in sorted(recorder.replies("start"), key=partition_of)
     ]
     np.testing.assert_allclose(notes, exact, rtol=1e-12)
     start = result.described["facts"]["figures"]

@@ -310,6 +310,7 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
             nodes=nodes,
             method="spherefed",
             secure_sum=True,
+            seed=1,  # the open runs have asked for the start of seed 0
             train_size=0.5,
             share_statistics=shares,
             intercept=recorder,

@@ -286,8 +286,8 @@ def test_a_node_takes_part_in_no_open_run_if_it_says_so(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [user_fields(60, seed=index) for index in range(3)])
     nodes[1]["secure-sum"] = True
     opened, secured = (
-        run(tmp_path, name, nodes=nodes, secure_sum=name == "b", num_rounds=1)
-        for name in ("a", "b")
+        run(tmp_path, f"{sums}", nodes=nodes, secure_sum=sums, num_rounds=1, seed=int(sums))
+        for sums in (False, True)
     )
     assert len(opened.described["refused"]) == 1
     assert not secured.described["refused"]
