@@ -12,6 +12,7 @@ project, author = "curvfed", "the authors of curvfed"
 version = release = version_of("curvfed")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions += ["sphinx-mathjax-offline"]  # MathJax is a part of the site
 exclude_patterns = ["README.md"]  # a part of index.md
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4

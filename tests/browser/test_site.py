@@ -9,7 +9,13 @@ import pytest
 from browser_page import CUT, VIEWS, faults_of_colours, screenshot, show
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path.stem for path in (ROOT / "docs").glob("*.md") if path.stem != "README")
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    str(path.relative_to(DOCS).with_suffix(""))
+    for path in DOCS.rglob("*.md")
+    if path.stem != "README" and "plots" not in path.parts
+)
+FORMULAS = sorted(path.stem for path in (DOCS / "methods").glob("*.md") if "$" in path.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +38,14 @@ def test_nothing_is_cut_or_white(page, site, tab):
         result += faults_of_colours(screenshot(tab), view, [])
         faults += [f"{view.name}: {fault}" for fault in result]
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", FORMULAS)
+def test_formulas_are_set_without_a_network(method, site, tab):
+    tab.goto((site / "methods" / f"{method}.html").as_uri())
+    tab.wait_for_selector("mjx-container mjx-math")
+    text = tab.inner_text("article")
+    assert "\\(" not in text
+    assert "\\[" not in text
+    assert "$" not in text

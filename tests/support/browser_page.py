@@ -63,7 +63,8 @@ CUT = """(scrolls) => {
                 told("drawn beyond its picture", part.textContent ? part : svg);
         }
     for (const one of document.querySelectorAll("body *")) {
-        if (one.closest("svg") || !one.checkVisibility()) continue;
+        // MathJax writes each formula a second time, for screen readers.
+        if (one.closest("svg, mjx-assistive-mml") || !one.checkVisibility()) continue;
         const overflow = getComputedStyle(one).overflowX;
         const isWider = one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0;
         if (isWider && ["hidden", "clip"].includes(overflow)) told("cut", one);
