@@ -8,7 +8,7 @@ The imports of a method and of torch, which take seconds, wait until the words a
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from curvfed.strategies.base.keys import (
     toml_text,
 )
 from curvfed.strategies.base.run_keys import folder_of
+from curvfed.strategies.config.checks import check_method_name
 from curvfed.strategies.config.parse import check_format, parse
 from curvfed.strategies.config.run_config import (
     RunConfig,
@@ -147,7 +148,7 @@ def _read_words(
     """The settings of each word, after the preset or file that they come from."""
     pairs = [word.partition("=") for word in words]
     _check_spaces(words)
-    check_keys([key for key, equals, _ in pairs if equals], keys)
+    check_keys({key: read_value(text, "") for key, equals, text in pairs if equals}, keys)
     for word, (key, equals, text) in zip(words, pairs, strict=True):
         if equals:
             yield "", {key: read_value(text, keys[key])}
@@ -370,17 +371,21 @@ def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
     return config
 
 
-def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = "") -> None:
-    """Refuse unknown keys in one error, with the nearest known key of each.
+def check_keys(settings: Mapping[str, Any], defaults: Mapping[str, Value], where: str = "") -> None:
+    """Refuse unknown keys in one error, with the nearest known key of each. An unknown method is
+    refused in their place, because its own keys are unknown, too.
 
     Raises
     ------
-    UsageError
+    UsageError, ConfigError
     """
     unknown = [
         f'{where}"{key}" is not a key of the run config{key_hint(key, defaults)}'
-        for key in keys
+        for key in settings
         if key not in defaults
     ]
     if unknown:
+        method = settings.get("method")
+        if isinstance(method, str):
+            check_method_name(method)
         raise UsageError("\n".join(unknown) + plugins.absent_hint(*shipped.KEYS), key="unknown-key")

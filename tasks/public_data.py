@@ -49,6 +49,8 @@ class Located(Generic[Raw]):
         The format, if it is another tool's.
     path : Path or None
         The path of a user's data.
+    sites : tuple of str
+        The folders of a user's images whose images belong together, such as those of hospitals.
     """
 
     files: tuple[Path, ...]
@@ -57,6 +59,7 @@ class Located(Generic[Raw]):
     digest: str = ""
     title: str = ""
     path: Path | None = None
+    sites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

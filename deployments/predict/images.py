@@ -26,9 +26,13 @@ from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.clients import read_inputs
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
-from curvfed.tasks.images.layout import TEST, read_layout
+from curvfed.tasks.images.layout import TEST, Layout, read_layout
 from curvfed.tasks.images.raw import RawImages, converted
 from curvfed.tasks.in_memory import Raw
+
+LEVELS = (0, 1, 2, 3)
+"""The levels at which the class folders of a folder are looked for, after that of the run; 0: by
+their names and contents."""
 
 
 def image_examples(
@@ -100,8 +104,7 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
         numbers = [str(number) for number in range(len(raw.labels))]
         test_images = _to_score(run, path, raw, raw.roles is not None, state_path)
         return _in_shape_of_run(run, raw, numbers, *test_images)
-    level = _dataset(run).spec.classes_at
-    layout = read_layout(path, level=level) if class_folders(path) else None
+    layout = _layout(run, path) if class_folders(path) else None
     samples = layout.samples if layout else ()
     loose = [path] if is_image(path.name) and path.is_file() else images_in(path)
     if bool(samples) == bool(loose):
@@ -121,6 +124,23 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
     names = [_place(file, folder) for file, _, _ in samples]
     scored = _to_score(run, path, raw, layout.has_test, state_path) if layout and not loose else ()
     return _in_shape_of_run(run, raw, names, *scored)
+
+
+def _layout(run: TrainedRun, path: Path) -> Layout:
+    """The layout of a folder, whose class folders may lie deeper or less deep than the run's: the
+    first at which a folder has the name of a class of the run.
+
+    Raises
+    ------
+    DataError
+        If the folder cannot be read, and no level has the name of a class of the run.
+    """
+    for level in (_dataset(run).spec.classes_at, *LEVELS):
+        with contextlib.suppress(DataError):
+            layout = read_layout(path, level=level)
+            if not {*layout.class_names}.isdisjoint(run.facts.class_names):
+                return layout
+    return read_layout(path)
 
 
 def _in_shape_of_run(

@@ -17,6 +17,7 @@ from curvfed.strategies.config.build_method import curvature_key, server_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import additions
+from curvfed.tasks.registry import num_sets
 
 FLAT = "none: the model's space is flat"
 
@@ -51,7 +52,7 @@ model-index:
 
 # {name}
 
-A model that curvfed has trained on the data of several owners, which stayed with them.
+A model that curvfed has trained {origin}.
 
 * **Method**: {method}: {description}
 * **Data**: {dataset}, of {num_clients} clients
@@ -107,11 +108,29 @@ def write_card(run: Run, summary: Mapping[str, Any]) -> None:
     """
     first = min(run.federation.nodes, default=0)
     task = run.federation.facts.task
-    run.directory.write_card(model_card(run.config, task, summary, run.directory.name, first))
+    origin = _origin(run, task)
+    card = model_card(run.config, task, summary, run.directory.name, origin, first)
+    run.directory.write_card(card)
+
+
+def _origin(run: Run, task: str) -> str:
+    """Whose data a run trained on, in words: parts of one data set stand for those of owners."""
+    if not run.federation.shares_public_data:
+        return "on the data of several owners, which stayed with them"
+    number = num_sets(run.config.dataset)
+    data = "one data set" if number == 1 else f"{number} data sets"
+    # Sets of graphs are shared out without a partition of the configuration.
+    means = "" if KINDS[task].has_spaces else f" by {run.config.partition}"
+    return f"in a simulation: {data}, cut among {len(run.federation.nodes)} clients{means}"
 
 
 def model_card(
-    config: RunConfig, task: str, summary: Mapping[str, Any], name: str, first_client: int = 0
+    config: RunConfig,
+    task: str,
+    summary: Mapping[str, Any],
+    name: str,
+    origin: str,
+    first_client: int = 0,
 ) -> str:
     """The text of the card.
 
@@ -124,6 +143,8 @@ def model_card(
         The content of `summary.json`.
     name : str
         The run's name.
+    origin : str
+        Where the data were, in words.
     first_client : int
         The partition of the client in the example, where clients have models of their own.
     """
@@ -154,6 +175,7 @@ def model_card(
         quoted_dataset=quoted_dataset,
         metrics="\n".join(_metrics(values)),
         name=name,
+        origin=origin,
         method=config.method,
         description=row.summary,
         dataset=dataset,

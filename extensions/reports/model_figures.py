@@ -170,12 +170,16 @@ def accuracy(run: RunFiles) -> Picture | None:
         axes.plot(x[shown], 100 * y[shown], mark, **look)
     charts.over_rounds(axes, "accuracy (%)")
     charts.page_legend(axes)
-    caption = f"On the server's test {run.examples}, and the mean over the clients on their own."
+    caption = f"The mean over the clients on their own test {run.examples}."
+    if any(label.startswith("global") for label in measured):
+        caption = (
+            f"On the server's test {run.examples}, and the mean over the clients on their own."
+        )
     return Picture(axes.figure, "Accuracy by round", caption)
 
 
 def examples(run: RunFiles) -> Picture | None:
-    """An image of each of some classes, above the name of its class."""
+    """An image of each class, or of some if there are many, above the name of its class."""
     test = run.global_test
     if test is None or not len(test.images):
         return None
@@ -192,7 +196,8 @@ def examples(run: RunFiles) -> Picture | None:
         axes.text(left, top + height, printable(names[label], 14), va="top", fontsize=7.5)
     axes.imshow(sheet, interpolation="none")
     axes.set_axis_off()
-    caption = "One test image of each of some classes, turned and scaled as the model gets it."
+    shown = "each class" if len(test.image_labels) == len(names) else "each of some classes"
+    caption = f"One test image of {shown}, turned and scaled as the model gets it."
     return Picture(axes.figure, "Test images", caption)
 
 

@@ -15,6 +15,9 @@ FORMAN = "mean Forman–Ricci curvature"
 MOST_CELLS = 200
 """Rows, and columns, that fit into a map of cells."""
 
+_SMALL_TYPE = 8.0
+"""Size of the letters of a legend of classes, in points."""
+
 HUES = (
     "#2f86c8",
     "#e0781e",
@@ -61,9 +64,9 @@ def hues(count: int) -> Sequence[str]:
 
 def class_legend(axes: Any, keys: Sequence[tuple[Any, str]]) -> None:
     """Put a legend of short names in small type above the axes of a picture of a page."""
-    longest = max(len(text) for _, text in keys)
-    columns = max(80 // (longest + 6), 1)
-    charts.page_legend(axes, keys, columns, handlelength=1.0, fontsize=8, handletextpad=0.6)
+    columns = charts.legend_columns(axes, [text for _, text in keys], _SMALL_TYPE)
+    look = {"handlelength": 1.0, "fontsize": _SMALL_TYPE, "handletextpad": 0.6}
+    charts.page_legend(axes, keys, columns, _SMALL_TYPE, **look)
 
 
 def largest(sizes: Floats, count: int) -> Indices:

@@ -31,17 +31,28 @@ MOST_POINTS = 200
 last included."""
 
 
+def legend_columns(axes: Any, texts: Sequence[str], size: float) -> int:
+    """The number of columns, at least 2, of a legend above the axes of a picture of a page that
+    breaks no text."""
+    widest = max(inches(text, size) for text in texts)
+    return max(int((panel_width(axes) + _LEGEND_BESIDE_AXES) / (widest + _LEGEND_MARK)), 2)
+
+
 def page_legend(
-    axes: Any, keys: Sequence[tuple[Any, str]] = (), columns: int = 2, **style: Any
+    axes: Any,
+    keys: Sequence[tuple[Any, str]] = (),
+    columns: int = 2,
+    size: float = PAGE_SIZE,
+    **style: Any,
 ) -> None:
     """Put a legend above the axes of a picture of a page, by default of all labelled artists; texts
-    that are too long for their column are broken."""
+    that are too long for their column, in letters of this size, are broken."""
     marks, texts = zip(*keys, strict=True) if keys else axes.get_legend_handles_labels()
     room = (panel_width(axes) + _LEGEND_BESIDE_AXES) / columns - _LEGEND_MARK
-    widths = [inches(text, PAGE_SIZE) for text in texts]
+    widths = [inches(text, size) for text in texts]
     wide = sum(max(column, default=0.0) for column in np.array_split(widths, columns))
     if wide > columns * room:
-        texts = [fitted(text, room, PAGE_SIZE) for text in texts]
+        texts = [fitted(text, room, size) for text in texts]
     axes.legend(marks, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style)
 
 

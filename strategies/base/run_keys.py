@@ -204,10 +204,11 @@ class RunKeys(Table):
     """how the data are partitioned among the clients. Nodes of a graph: metis (auto), louvain
     (communities) or random; sets of graphs ignore it. Images: dirichlet (auto; per class in random
     proportions), iid, shards (each of one or two classes), or users (auto for LEAF's files; all
-    images of a user at one client). Points: stratified (auto; every class evenly), iid or
-    dirichlet. Links: branches (auto; whole branches of the taxonomy), relations (all links of a
-    relation at one client), louvain (communities of the heads) or random; links of a graph: as its
-    nodes. Ignored for clients with their own data"""
+    images of a user at one client, or of a site, a folder above those of images.classes-at).
+    Points: stratified (auto; every class evenly), iid or dirichlet. Links: branches (auto; whole
+    branches of the taxonomy), relations (all links of a relation at one client), louvain
+    (communities of the heads) or random; links of a graph: as its nodes. Ignored for clients with
+    their own data"""
     alpha: Rate = Field(default=0.5, gt=0)
     """concentration of the dirichlet partition; the smaller, the more the clients differ"""
     shards: int = Field(default=2, ge=1, le=10_000)

@@ -9,7 +9,9 @@ from curvfed.strategies.base.run_keys import READ_WITH
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.config.run_config import RunConfig, aggregation_row
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import readers
+from curvfed.strategies.methods import METHODS, foreign_methods, readers
+from curvfed.tasks import plugins, shipped
+from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
 
 _SHOWN = 80
@@ -32,6 +34,44 @@ def conflict(config: RunConfig, keys: str, allowed: str) -> ConfigError:
     error = ConfigError(f"{' and '.join(values)}: allowed is {allowed}", key=kind)
     error.settings = tuple(names)
     return error
+
+
+def check_method_name(method: str) -> None:
+    """Refuse a method that does not exist; its file is not imported.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if method in METHODS:
+        return
+    if reason := foreign_methods()[1].get(method):
+        raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
+    if "," in method:
+        compare = plugins.lister("compare")
+        raise ConfigError(
+            f'method = "{method}" is several; allowed is one method a run'
+            + (f"; {compare} takes methods={method}" if compare else ""),
+            key="several-methods",
+        )
+    hint = did_you_mean(method, METHODS, plugins.lister("methods"))
+    where = _file_here(method) or f"the package of a method {plugins.EVERYWHERE}"
+    raise ConfigError(
+        f'method = "{method}" is not known{hint}; {where}'
+        f"{plugins.absent_hint(shipped.METHOD_FOLDERS)}",
+        key="no-such-method",
+    )
+
+
+def _file_here(method: str) -> str:
+    """The file of a method in a clone that is not the curvfed which runs, in words; "" if there is
+    none."""
+    name = method.replace("-", "_")
+    file = Path("strategies", "methods", f"{name[:_SHOWN]}.py")
+    installed = Path(__file__).resolve().parents[2]
+    if not name.isidentifier() or not file.is_file() or installed in file.resolve().parents:
+        return ""
+    return f"{file} lies here, but curvfed is installed in {installed}: pip install -e ."
 
 
 def check_method(config: RunConfig) -> None:

@@ -25,10 +25,15 @@ from curvfed.strategies.base.keys import (
     toml_text,
     value_type,
 )
-from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import folder_of
 from curvfed.strategies.base.shared_tables import SHARED
-from curvfed.strategies.config.checks import check_method, check_path, check_paths, check_together
+from curvfed.strategies.config.checks import (
+    check_method,
+    check_method_name,
+    check_path,
+    check_paths,
+    check_together,
+)
 from curvfed.strategies.config.data_checks import check_data, tasks_of_dataset
 from curvfed.strategies.config.run_config import (
     RunConfig,
@@ -40,13 +45,11 @@ from curvfed.strategies.config.run_config import (
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import (
     METHODS,
-    foreign_methods,
     indexed_defaults,
     table_of,
     tables,
 )
 from curvfed.tasks import plugins, shipped
-from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import FORMAT, UNSEALED, DamagedError, check_whole, unreadable
 
@@ -76,8 +79,9 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     if isinstance(method, str):
         # equal values of another type, such as 0 for 0.0, are not a change
         changed = [key for key, value in chosen.items() if value != default_values[key]]
+        check_method_name(method)
         config_type = config_class(
-            _row(method), str(raw.get("aggregation")), str(raw.get("model", AUTO)), changed
+            METHODS[method], str(raw.get("aggregation")), str(raw.get("model", AUTO)), changed
         )
     fields_by_key = dict(fields(config_type))
     used = {key: value for key, value in raw.items() if key in fields_by_key}
@@ -129,33 +133,6 @@ def _check_dataset(dataset: object, data_dir: str) -> None:
         tasks_of_dataset(dataset, folder_of(data_dir, "data"))
 
 
-def _row(method: str) -> Method:
-    """The row of a method.
-
-    Raises
-    ------
-    ConfigError
-        If the method does not exist.
-    """
-    if method in METHODS:
-        return METHODS[method]
-    if reason := foreign_methods()[1].get(method):
-        raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
-    if "," in method:
-        compare = plugins.lister("compare")
-        raise ConfigError(
-            f'method = "{method}" is several; allowed is one method a run'
-            + (f"; {compare} takes methods={method}" if compare else ""),
-            key="several-methods",
-        )
-    hint = did_you_mean(method, METHODS, plugins.lister("methods"))
-    raise ConfigError(
-        f'method = "{method}" is not known{hint}; the package of a method {plugins.EVERYWHERE}'
-        f"{plugins.absent_hint(shipped.METHOD_FOLDERS)}",
-        key="no-such-method",
-    )
-
-
 def _is(value: Any, default: Scalar) -> bool:
     """Whether value and type are equal; without the type True equals 1."""
     return type(value) is type(default) and bool(value == default)
@@ -187,6 +164,8 @@ def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
                 )
             reasons.append(f'unknown key "{key}"{hint}')
     if reasons:
+        if isinstance(raw.get("method"), str):
+            check_method_name(raw["method"])  # the keys of an unknown method are unknown, too
         raise ConfigError(
             "\n".join(reasons) + plugins.absent_hint(*shipped.KEYS), key="unknown-key"
         )

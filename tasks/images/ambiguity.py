@@ -97,7 +97,12 @@ def _ambiguous(
     inner: Sequence[str] = (),
     inner_level: int = 0,
 ) -> DataError:
-    deeper = f", if {names_listed(inner)} are, {inner_level}" if inner else ""
+    deeper = ""
+    if inner:
+        deeper = (
+            f", if {names_listed(inner)} are, {inner_level}: the folders above are then pooled and"
+            " parted anew, unless partition=users makes each a client"
+        )
     return DataError(
         f"{root}: {why}, so the classes are ambiguous; allowed is a folder of images per class. If"
         f" {names_listed(names)} are the classes, set images.classes-at to {level}{deeper}",

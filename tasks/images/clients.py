@@ -234,7 +234,7 @@ def _share_by_user(
     if raw.users is None:
         raise DataError(
             f'partition is "{USERS}", and the images of {spec.dataset} do not belong to users;'
-            f" allowed are {', '.join(PARTITIONS)}",
+            f" allowed are {', '.join(PARTITIONS)}, or, for FOLDER/SITE/CLASS, images.classes-at=2",
             key="partition",
         )
     owners = np.full(len(raw.labels), -1)

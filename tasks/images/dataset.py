@@ -1,6 +1,6 @@
 """Images: the digits, the parts of a data set, the global test set, and the clients' tasks."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Dataset, Place
 from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.images import encoder
@@ -21,7 +22,7 @@ from curvfed.tasks.images.clients import (
     share_images,
 )
 from curvfed.tasks.images.folder import located_folder
-from curvfed.tasks.images.label_partition import PartitionSpec
+from curvfed.tasks.images.label_partition import USERS, PartitionSpec
 from curvfed.tasks.images.layout import LAYOUTS
 from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import has_batch_norm
@@ -78,14 +79,30 @@ class ImageDataset(Dataset):
         return located_folder(path, level=self.spec.classes_at)
 
     def places(self) -> list[Place]:
-        """The places of the data, and that of the frozen network's weights if the run has one."""
+        """The places of the data, with the sites of a user's folder, and the place of the frozen
+        network's weights if the run has one."""
         first, *others = super().places()
+        sites = self.locate().sites if first.decision else ()
+        if len(sites) > 1:
+            first = self._with_sites(first, sites)
         if self.spec.encoder:
             weights = encoder.find_encoder(self.spec.encoder).place
             size = self.spec.size
             text = f"{first.text}\nencoder: {weights}, of images of {size}x{size}"
             first = first._replace(text=text)
         return [first, *others]
+
+    def _with_sites(self, place: Place, sites: Sequence[str]) -> Place:
+        """The place with the names of the sites, or a note if the partition does not keep them."""
+        partition = self.spec.partition.partition
+        listed = names_listed(sites)
+        if partition == USERS:
+            return place._replace(text=f"{place.text}\nusers: {listed}")
+        note = (
+            f"sites {listed} are pooled and parted anew by {partition}; partition={USERS} makes"
+            " each a client"
+        )
+        return place._replace(notes=(*place.notes, note))
 
     def part(self, partition_id: int, num_partitions: int) -> ClientImages:
         """A share of the training images; see `share_images`.

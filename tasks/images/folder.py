@@ -5,6 +5,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,7 @@ def located_folder(
         notes=layout.notes,
         digest=layout.digest,
         title="TinyImageNet's folder" if is_tiny else "",
+        sites=layout.sites,
     )
 
 
@@ -220,7 +222,8 @@ def read_folder(folder: Path, parts: Mapping[int, Path] | None = None, level: in
     The names of the classes are those of their folders, in alphabetical order over all parts; a
     folder without files is also a class. Reading the images raises DataError if a file is damaged
     or not an image, or if sizes differ and none is requested. If some images read together are in
-    colour, grey images get three channels. Without a test part roles are missing.
+    colour, grey images get three channels. Without a test part roles are missing. The users of the
+    images are the sites of their folders, if there are any.
 
     Raises
     ------
@@ -228,7 +231,8 @@ def read_folder(folder: Path, parts: Mapping[int, Path] | None = None, level: in
         If classes or images are missing, or if the classes are ambiguous.
     """
     layout = read_layout(folder, parts, level)
-    return raw_files(folder, layout.samples, layout.class_names, layout.has_test)
+    raw = raw_files(folder, layout.samples, layout.class_names, layout.has_test)
+    return replace(raw, users=np.array(layout.users, dtype=np.int64)) if layout.sites else raw
 
 
 def raw_files(

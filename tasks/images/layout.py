@@ -63,6 +63,10 @@ class Layout(NamedTuple):
     samples : tuple of (str, int, int)
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
+    sites : tuple of str
+        With a given level of the classes, the folders above them that name no part of the data.
+    users : tuple of int
+        The place in `sites` of each image's; () without sites.
     notes : tuple of str
         Notes for the user about the folder, in words.
     digest : str
@@ -73,6 +77,8 @@ class Layout(NamedTuple):
     class_names: tuple[str, ...]
     samples: tuple[tuple[str, int, int], ...]
     has_test: bool
+    sites: tuple[str, ...]
+    users: tuple[int, ...]
     notes: tuple[str, ...]
     digest: str
 
@@ -133,6 +139,9 @@ def _read_layout(
         raise DataError(
             f"{folder} holds no folders of classes{place}; allowed is {LAYOUTS}", key="no-classes"
         )
+    sites = {entry: _site(folder, entry.path) if level else "" for entry in classes}
+    site_names = sorted({*sites.values()} if any(sites.values()) else {})
+    users: list[int] = []
     samples: list[tuple[str, int, int]] = []
     ignored: dict[str, Counter[str]] = {name: Counter() for name in names}
     watched: list[str | Path] = [folder, *tables]
@@ -140,6 +149,8 @@ def _read_layout(
     for entry in classes:
         images, endings, folders = class_files(entry.path)
         samples += [(image, names.index(entry.name), entry.role) for image in images]
+        if site_names:
+            users += [site_names.index(sites[entry])] * len(images)
         ignored[entry.name].update(endings)
         watched += [*_folders_between(folder, entry.path), *folders, *images]
         if entry.role == TRAIN:
@@ -176,6 +187,8 @@ def _read_layout(
         class_names=class_names,
         samples=tuple(samples),
         has_test=any(role == TEST for _, _, role in samples) if level else len(parts) > 1,
+        sites=tuple(site_names),
+        users=tuple(users),
         notes=tuple(notes),
         digest=hashlib.sha256(content).hexdigest(),
     )
@@ -198,6 +211,12 @@ def _classes_at(folder: Path, level: int) -> list[ClassFolder]:
         ClassFolder(TEST if role == VAL and not has_test else role, normalised(path.name), path)
         for role, path in zip(roles, paths, strict=True)
     ]
+
+
+def _site(folder: Path, path: Path) -> str:
+    """The folders between `folder` and that of a class, less those that name a part of the data."""
+    names = path.relative_to(folder).parts[:-1]
+    return "/".join(name for name in names if not any(_has_role(name, role) for role in ROLES))
 
 
 def _role_of(names: Sequence[str]) -> int:

@@ -52,6 +52,19 @@ def test_the_card_names_no_path_and_no_class(own_home, tmp_path):
     assert curvfed.load(trained.path).data.class_names == ("hidden-left", "hidden-right")
 
 
+def test_the_card_says_whether_the_data_were_those_of_owners(own_home, tmp_path):
+    trained = run(tmp_path, "parts", clients=2, dataset="trees", partition="random", **SETTINGS)
+    card = (trained.path / "model-card.md").read_text()
+    assert "trained in a simulation: one data set, cut among 2 clients by random.\n" in card
+    assert "owners" not in card
+    write_user_graph(tmp_path / "graph.pt")
+    nodes = [{"data-path": str(tmp_path / "graph.pt")}] * 2
+    nodes = [node | {"partition-id": number} for number, node in enumerate(nodes)]
+    trained = run(tmp_path, "own", nodes=nodes, dataset="trees", **SETTINGS)
+    card = (trained.path / "model-card.md").read_text()
+    assert "trained on the data of several owners, which stayed with them.\n" in card
+
+
 @pytest.mark.parametrize("name", ["🐈.pt", 'Katzen "é"\u2028\x85.pt'])
 def test_the_heading_is_yaml_for_every_name(name, own_home, tmp_path):
     write_user_graph(tmp_path / "graph.pt")

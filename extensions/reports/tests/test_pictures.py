@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curvfed.extensions.reports import model_figures
+from curvfed.extensions.reports import model_figures, shapes
 from curvfed.extensions.reports.hull_figures import geodesic
 from curvfed.extensions.reports.model_figures import project
 from curvfed.server_app.directory.array_files import GlobalTest, write_npz
 from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import charts, style
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,42 @@ def test_arrays_that_do_not_fit_are_left_out(copies, changes):
     run = RunFiles(copies["images"])
     assert run.absent == ["global_test.npz"]
     assert model_figures.features(run) is None
+
+
+def test_a_caption_names_the_servers_images_only_beside_their_score(copies):
+    run = RunFiles(copies["images"])
+    picture = model_figures.accuracy(run)
+    assert picture is not None
+    assert "the server's test images" in picture.caption
+    rounds = {**run.rounds, "global_accuracy": [""] * len(run.rounds["round"])}
+    run.__dict__["rounds"] = rounds
+    picture = model_figures.accuracy(run)
+    assert picture is not None
+    assert picture.caption == "The mean over the clients on their own test images."
+
+
+@pytest.mark.parametrize(("left_out", "words"), [(0, "each class,"), (1, "each of some classes,")])
+def test_the_caption_of_the_test_images_says_whether_each_class_has_one(copies, left_out, words):
+    archive = copies["images"] / "global_test.npz"
+    with np.load(archive) as stored:
+        arrays = dict(stored)
+    labels = np.unique(arrays["labels"])[left_out:]
+    images = np.zeros((len(labels), 8, 8, 1), np.uint8)
+    write_npz(archive, arrays | {"images": images, "image_labels": labels})
+    picture = model_figures.examples(RunFiles(copies["images"]))
+    assert picture is not None
+    assert picture.caption.startswith(f"One test image of {words}")
+
+
+@pytest.mark.parametrize("number", [2, 3, 10, 20])
+def test_the_legend_of_classes_cuts_no_word(number):
+    names = [*[f"digit-{place}" for place in range(number)], "prototype"]
+    axes = style.page_axes(5.2)
+    shapes.class_legend(axes, [charts.key(name, marker="o") for name in names])
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == names
+    axes.figure.draw_without_rendering()
+    assert legend.get_window_extent().width < axes.figure.bbox.width
 
 
 def projected_test(

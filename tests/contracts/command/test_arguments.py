@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from errors import refuses
 from flwr.common.config import get_fused_config_from_dir, parse_config_args
 
 from curvfed.deployments.arguments import UsageError, read_pairs, read_request
@@ -10,6 +11,7 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.package_files import package_files
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
+from curvfed.strategies.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 PRESETS = list(package_files("presets").values())
@@ -44,6 +46,27 @@ def test_a_file_that_will_not_do_is_named(tmp_path, content, message):
         read_pairs([str(file)], DEFAULTS)
     assert str(file) in str(caught.value)
     assert message in str(caught.value)
+
+
+PAIR = "fedslow.step=0.3"
+
+
+@pytest.mark.parametrize("words", [["method=fedslow", PAIR], [PAIR, 'method="fedslow"']])
+def test_an_unknown_method_is_refused_before_its_keys(words, tmp_path, monkeypatch):
+    with refuses("no-such-method", 'method = "fedslow" is not known', error=ConfigError):
+        read_pairs(words, DEFAULTS)
+    file = tmp_path / "one.toml"
+    file.write_text('method = "fedslow"\n[fedslow]\nstep = 0.3\n')
+    with refuses("no-such-method", 'method = "fedslow" is not known', error=ConfigError):
+        read_pairs([str(file)], DEFAULTS)
+    with refuses("unknown-key", '"fedslow.step" is not a key', error=UsageError):
+        read_pairs(["method=fedavg", PAIR], DEFAULTS)
+    (tmp_path / "strategies/methods").mkdir(parents=True)
+    (tmp_path / "strategies/methods/fedslow.py").touch()
+    monkeypatch.chdir(tmp_path)
+    here = "strategies/methods/fedslow.py lies here, but curvfed is installed in "
+    with refuses("no-such-method", f"{here}{ROOT}: pip install -e .", error=ConfigError):
+        read_pairs(words, DEFAULTS)
 
 
 # check

@@ -265,6 +265,30 @@ def test_images_of_another_class_are_predicted_and_not_scored(runs, pictures, ca
     assert "fox" in notes["classes"]
 
 
+@pytest.mark.parametrize("level", [0, 2])
+def test_the_classes_of_a_new_folder_may_lie_at_another_level(level, tmp_path, capsys):
+    sites = {f"{site}/{name}": 20 for site in ("east", "west") for name in ("dark", "light")}
+    flat = {"dark": 20, "light": 20}
+    write_classes(tmp_path / "own", sites if level else flat)
+    result = run(
+        tmp_path / "results",
+        clients=2,
+        method="fedavg",
+        dataset=str(tmp_path / "own"),
+        num_rounds=1,
+        images__classes_at=level or None,
+    )
+    for name, counts in {"flat": flat, "sites": sites, "parts": {"new/east/dark": 20}}.items():
+        write_classes(tmp_path / name, counts, seed=9)
+        rows, notes = ask(capsys, result.path, tmp_path / name)
+        truth = [Path(row["image"]).parent.name for row in rows]
+        right = np.mean([row["class"] == label for row, label in zip(rows, truth, strict=True)])
+        assert notes["accuracy on all images"] == f"{right:.4f}"
+        assert notes["images"] == f"{sum(counts.values())}, {sum(counts.values())} to score on"
+    write_classes(tmp_path / "domains", {"x/a": 2, "x/b": 2, "y/a": 2, "y/b": 2})
+    assert "the classes are ambiguous" in refused(capsys, result.path, tmp_path / "domains")
+
+
 # What cannot be done
 
 

@@ -301,6 +301,11 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
         ),
         ("no-data-set", {"dataset": "cells.xyz"}, (".xyz", plugins.lister("datasets"))),
         ("no-such-method", {"method": "flatlands"}, ('"flatland"?', plugins.lister("methods"))),
+        (
+            "no-such-method",
+            {"method": "fedavgg", "fedavgg.step": 0.3},
+            ('method = "fedavgg"', '"fedavg"?'),
+        ),
         ("no-such-method", {"method": "?"}, ('"?" is not known. ', plugins.lister("methods"))),
         (
             "several-methods",

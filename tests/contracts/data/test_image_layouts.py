@@ -10,6 +10,7 @@ from PIL import Image
 
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import TEST, TRAIN, read_layout
 
 TWO = {"a": 3, "b": 2}
@@ -152,6 +153,57 @@ def test_sites_and_domains_are_refused_unless_the_level_is_given(tmp_path, case)
     assert roles(layout).count(TEST) == ("within" in case)
     with refuses("no-classes", "level 7"):
         read_layout(tmp_path / "own", level=7)
+
+
+SITES = {"west/covid": 6, "west/normal": 5, "east/covid": 4, "east/normal": 4}
+
+
+def test_each_site_is_a_client_of_the_partition_by_users(tmp_path):
+    write_classes(tmp_path / "own", SITES)
+    with refuses("ambiguous-classes", "partition=users makes each a client"):
+        read_layout(tmp_path / "own")
+    by_site = ImageSpec(str(tmp_path / "own"), tmp_path, PartitionSpec("users"), classes_at=2)
+    dataset = ImageDataset(by_site, tmp_path / "cache")
+    raw = dataset.locate().read()
+    assert np.bincount(raw.users).tolist() == [8, 11]
+    east, west = (dataset.client(number, 2) for number in range(2))
+    for client, site in ((east, "east"), (west, "west")):
+        files = sorted((tmp_path / "own" / site).rglob("*.png"))
+        pixels = {np.asarray(Image.open(file)).tobytes() for file in files}
+        held = [image.numpy().tobytes() for image in client.images]
+        assert pixels.issuperset(held)
+    assert len(east.labels) + len(west.labels) + len(dataset.test().labels) == 19
+    with refuses("too-many-clients", "3 clients", "2 users"):
+        dataset.client(0, 3)
+    assert dataset.places()[0].text.splitlines()[1] == "users: east, west"
+    assert dataset.places()[0].notes == ()
+
+
+def test_sites_that_the_partition_pools_are_noted(tmp_path):
+    write_classes(tmp_path / "own", SITES)
+    dataset = ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path, classes_at=2))
+    note = (
+        "sites east, west are pooled and parted anew by dirichlet; partition=users makes each a"
+        " client"
+    )
+    assert dataset.places()[0].notes == (note,)
+    write_classes(tmp_path / "flat", TWO)
+    flat = ImageDataset(ImageSpec(str(tmp_path / "flat"), tmp_path, classes_at=1))
+    assert flat.places()[0].notes == ()
+
+
+def test_parts_of_the_data_are_no_sites(tmp_path):
+    for part in ("train", "test"):
+        write_classes(tmp_path / "parts" / part, TWO)
+        write_classes(tmp_path / "sites/north" / part, TWO)
+        write_classes(tmp_path / "sites/south" / part, {"a": 4})
+    parts = ImageSpec(str(tmp_path / "parts"), tmp_path, PartitionSpec("users"), classes_at=2)
+    with refuses("partition", "images.classes-at=2"):
+        ImageDataset(parts, tmp_path / "cache").client(0, 1)
+    sites = ImageSpec(str(tmp_path / "sites"), tmp_path, PartitionSpec("users"), classes_at=3)
+    clients = [ImageDataset(sites, tmp_path / "cache").client(number, 2) for number in range(2)]
+    assert [int(client.train.sum()) for client in clients] == [5, 4]
+    assert [int(client.test.sum()) for client in clients] == [5, 4]
 
 
 TABLES = {

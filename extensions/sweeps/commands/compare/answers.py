@@ -164,14 +164,11 @@ def _about_the_best(rows: Sequence[Row], data: str) -> str:
 
 
 def _cheapest(rows: Sequence[Row]) -> str:
-    """The methods with the lowest costs, in brackets; a cost that all share is left out."""
-    texts = []
-    for cost in ("bytes", "seconds"):
-        lowest = min(row[cost] for row in rows)
-        methods = [row["method"] for row in rows if row[cost] == lowest]
-        if len(methods) < len(rows):
-            texts.append(f"in {cost}: {listed(methods)}")
-    return f" (cheapest {'; '.join(texts)})" if texts else ""
+    """The methods that send the fewest bytes, in brackets; "" if all send as many. Seconds depend
+    on what else the machine did."""
+    lowest = min(row["bytes"] for row in rows)
+    methods = [row["method"] for row in rows if row["bytes"] == lowest]
+    return f" (cheapest in bytes: {listed(methods)})" if len(methods) < len(rows) else ""
 
 
 def _span(low: float, high: float) -> str:

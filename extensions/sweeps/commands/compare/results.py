@@ -49,7 +49,8 @@ LEGEND = (
     " {tried} by {chooser} on {tuning}, by which the best rival is chosen, too: learning rates,"
     " decays, and at most {budget} other configurations (budget). {intervals}"
     " Start: score of the model before the first round. Worst tenth: mean {measure} of the tenth of"
-    " the clients with the lowest. Times and bytes are medians."
+    " the clients with the lowest. Times and bytes are medians;"
+    " runs were timed side by side on this machine, whatever else it did."
 )
 INTERVALS = (
     "Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected, within"
