@@ -91,9 +91,11 @@ class ClientData:
 
             self.ledger = ledger_of(node)
             config = node.rules.check_run(config, node.owns_data)
-        if node.secure_sum and not config.is_masked:
+        # A method of one secure sum has open scores without it.
+        if node.secure_sum and not config.secure_sum:
             raise ConfigError(
-                "this node takes part in secure sums alone; the run has secure-sum = false",
+                "this node takes part in secure sums alone; the run has secure-sum = false, which"
+                " sends updates or scores unmasked: run with secure-sum=true",
                 key="secure-sum-only",
             )
         self.signing_key = None

@@ -255,7 +255,8 @@ class Run:
             has its own model.
         **options
             For a run on links: `show` "tails", "neighbours" or "hierarchy", at `most` so many (10),
-            without the `known` links of a file or of the run's data set.
+            without the `known` links of a file or of the run's data set. For a run on points:
+            `label_key`, the column of the classes in a file.
 
         Returns
         -------

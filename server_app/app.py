@@ -29,6 +29,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log, log_to_stdout
+from curvfed.strategies.wire.exchange import has_supernodes
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import KeyedError
 
@@ -91,7 +92,7 @@ def serve(config: RunConfig, grid: Grid) -> Path:
         check_callbacks(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
-        _refuse(error, flatten(config), config)
+        _refuse(error, flatten(config), _known(config, grid))
         raise
     with _signals_later(), own_settings():
         try:
@@ -138,8 +139,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
     # The method's built-in data set counts as a default.
-    built_in = parse({"method": config.method}).dataset
-    default_values = defaults() | {"dataset": built_in}
+    default_values = defaults() | {"dataset": _built_in(config)}
     chosen = [
         f"{key}={plain(value)}"
         for key, value in flatten(config).items()
@@ -165,10 +165,11 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
                     " them, or start a new run with another run-name",
                     key="damaged-run",
                 )
-            _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
+            raw = flatten(config) | {"run-name": directory.name}
+            _refuse(refusal, raw, _known(config, grid))
             raise refusal from error.__cause__
         text = reason(error)
-        failure = failed_summary(text, error_key(error), config)
+        failure = failed_summary(text, error_key(error), _known(config, grid))
         figures = failure | run.figures()
         for name in ("status", "error", "error_key"):
             figures[name] = failure[name]
@@ -196,6 +197,19 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         log.warning("done, without a report: %s", directory.path)
     else:
         log.info("done: %s", directory.path)
+
+
+def _built_in(config: RunConfig) -> str:
+    """The data set of a run of this method without the key."""
+    return parse({"method": config.method}).dataset
+
+
+def _known(config: RunConfig, grid: Grid) -> RunConfig:
+    """The configuration, without the data set where nodes choose it: before they have described
+    their data, nobody knows what it is."""
+    if has_supernodes(grid) and config.dataset == _built_in(config):
+        return config.model_copy(update={"dataset": ""})
+    return config
 
 
 def _log_scores(figures: Mapping[str, Any]) -> None:

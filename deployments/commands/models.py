@@ -45,6 +45,13 @@ def predict(
             help="Links that are no tails to show: a file, or the name of the run's data set.",
         ),
     ] = None,
+    label_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of points: the column of the classes; default: points.label-key of the run.",
+        ),
+    ] = None,
 ) -> None:
     """Predict with a trained model.
 
@@ -90,7 +97,7 @@ def predict(
     from curvfed.deployments import predict as trained
     from curvfed.deployments.predict.prediction import write_prediction
 
-    options = trained.Options(show, most, known)
+    options = trained.Options(show, most, known, label_key)
     with failing(1, *trained.EXPECTED, OSError), failing(2, UsageError):
         run = trained.TrainedRun.read(path)
         prediction = trained.predict(run, data, client, state_path, not uncalibrated, options)

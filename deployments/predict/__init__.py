@@ -75,7 +75,7 @@ def predict(
     calibrated : bool
         Whether to use the calibrated classifier, if there is one.
     options : Options
-        Of a run on data without classes.
+        Of a run on data without classes, or on points.
 
     Raises
     ------
@@ -84,6 +84,14 @@ def predict(
     """
     if isinstance(data, str):
         check_there(run.config.dataset, data)
+    if options.label_key is not None:
+        if run.facts.task != "points":
+            raise RequestError(
+                f"label-key is an option of runs on points; this run is on {run.facts.task}",
+                key="other-options",
+            )
+        run = run.with_label_key(options.label_key)
+        options = options._replace(label_key=None)
     show = TASKS[run.facts.task].part("predict")
     if show is not None:
         shown: Predicted = show(run, data, client, state_path, options, calibrated)

@@ -198,10 +198,16 @@ def _read(path: Path, spec: PointSpec) -> Examples:
 
 def _no_classes(path: Path, spec: PointSpec) -> str:
     """The reason for a prediction without an accuracy, in words."""
-    place = f'a third column or the column "{spec.label_key}" (points.label-key of the run)'
-    if path.suffix.lower() == ".npz":
-        place = "the array y_train or label"
-    return f"none in {path.name}; an accuracy needs them in {place}"
+    ending = path.suffix.lower()
+    if ending == ".npz":
+        return f"none in {path.name}; an accuracy needs them in the array y_train or label"
+    place = f'obs["{spec.label_key}"]'
+    if ending != ".h5ad":
+        place = f'a third column or the column "{spec.label_key}"'
+    return (
+        f"none in {path.name}; an accuracy needs them in {place}; --label-key names another column,"
+        " such as that of a node's policy"
+    )
 
 
 def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> Booleans:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # pandas takes a second to import
 
 
 class Options(NamedTuple):
-    """The options of a prediction on data without classes, such as links.
+    """The options of a prediction: the first three on data without classes, such as links.
 
     Attributes
     ----------
@@ -33,11 +33,14 @@ class Options(NamedTuple):
         Rows of each item.
     known : str or None
         Examples excluded from the answer: a file, or the name of the run's data set.
+    label_key : str or None
+        The column of the classes of points; None: `points.label-key` of the run.
     """
 
     show: str = "tails"
     most: int = 10
     known: str | None = None
+    label_key: str | None = None
 
 
 class Predicted(Protocol):

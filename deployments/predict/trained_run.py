@@ -209,6 +209,11 @@ class TrainedRun:
         if self.clients[first].partition_digest and Path(data).expanduser().exists():
             self.check_same(data, first, load_data(self.config, self.part_of(first)).digest)
 
+    def with_label_key(self, name: str) -> "TrainedRun":
+        """This run with another name of the column of the classes of points."""
+        points = self.config.points.model_copy(update={"label_key": name})
+        return replace(self, config=self.config.model_copy(update={"points": points}))
+
     def own_data(
         self, load: Callable[[RecordSplit | None], OwnData], state_path: Path | None
     ) -> OwnData | None:

@@ -31,7 +31,11 @@ def class_tables(run: RunFiles) -> list[Table]:
         name = printable(file.names[hull.group], class_scores.LONGEST) or "–"
         texts = [f"{hull.client + 1}", f"{hull.group + 1}", name, f"{len(hull.corners)}"]
         hulls.append(([f"{place}"], list(map(Cell, texts))))
-    anonymous = "Clients are anonymous: no number says which client has sent a hull."
+    anonymous = (
+        "No number says which client has sent a hull. But who knows that a single client has a"
+        " class knows that client's hulls; with hull.num-classes the names of classes stay at the"
+        " clients."
+    )
     calibrated = (
         "Where probabilities can be believed, as many answers are right as their mean says."
     )

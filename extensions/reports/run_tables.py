@@ -26,7 +26,7 @@ from curvfed.strategies.base.figures import (
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.base.score_words import examples_text, scored_text
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import AGREE, FINE_TUNE
+from curvfed.strategies.wire.messages import AGREE, EVALUATE, FINE_TUNE, SUM
 from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
 MOST_DROPPED = 100
@@ -245,12 +245,25 @@ def phase_table(run: RunFiles) -> Table:
         rows.append(([phase], [Cell(text) for text in texts]))
     legend = "Bytes of parameters per client and time of the phase, without Flower's wrapping."
     if AGREE in phases:
-        legend += " The server saw updates only as their sum over the clients (secure-sum = true)."
+        legend += _masked_words(run, phases.tolist())
     if personal := personal_parameters(run):
         names = "all" if "*" in personal else ", ".join(personal)
         legend += f" Personal parameters ({names}) stay with the client."
     heads = ["times", "to the server", "to the clients", "time, all"]
     return Table("Messages and time", ["phase"], heads, rows, legend, optional=["times"])
+
+
+def _masked_words(run: RunFiles, phases: Sequence[str]) -> str:
+    """The replies that the server saw only as their sum, in words."""
+    if run.config.get("secure-sum"):
+        return " The server saw updates only as their sum over the clients (secure-sum = true)."
+    # A method of one secure sum has no other one without the key.
+    method = METHODS.get(run.summary.get("method") or "")
+    name = getattr(method, "phase", SUM)
+    words = f" The server saw the replies of phase {name} only as their sum over the clients"
+    if EVALUATE in phases:
+        words += ", but each client's scores (clients.csv; secure-sum = false)"
+    return f"{words}."
 
 
 def personal_parameters(run: RunFiles) -> list[str]:

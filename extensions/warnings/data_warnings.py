@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.config.checks import unread_keys
+from curvfed.strategies.config.holders import few_stay
+from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.class_names import alike, row_of
 from curvfed.tasks.examples import FAR_FEATURES
@@ -152,9 +154,28 @@ def _names(config: RunConfig, federation: Federation) -> str:
     if not listed:
         return ""
     return (
-        f"a single client has these {kind.words.names}: {some(listed)}. Nobody else learns them,"
-        " nor is scored on them; write a name in the same way at every site"
+        f"a single client has these {kind.words.names}: {some(listed)}."
+        f" {_learnt(config, federation)}, and no other client is scored on them; write a name in"
+        " the same way at every site"
     )
+
+
+def _learnt(config: RunConfig, federation: Federation) -> str:
+    """The part of a class or an entity of a single client in the model of all, in words."""
+    row = config.row
+    minima = [item.min_holders for item in federation.descriptions.values()]
+    stays = few_stay(config, minima)
+    if row.is_one_shot and not (stays or config.guard.is_private):
+        return (
+            f"The model that all receive has their names, and the {server_class(config).summands}"
+            " that this client sends of them"
+        )
+    # An averaged head has a row for each class, whatever stays of other sums.
+    has_row = row.has_network and config.network.head_from == "training"
+    is_personal = row.is_personal("head.weight", federation.facts.own_ends)
+    if is_personal or (stays and not (has_row and KINDS[federation.facts.task].has_classes)):
+        return "Nobody else learns them"
+    return "What the model that all receive knows of them is of this client alone"
 
 
 def _unlabelled(config: RunConfig, federation: Federation) -> str:

@@ -144,13 +144,13 @@ def write_failure(
 
 
 def failed_summary(error: str, key: str, config: RunKeys | None) -> dict[str, Any]:
-    """All keys of a summary, for a run without figures."""
+    """All keys of a summary, for a run without figures; an empty data set is not known."""
     return {
         "status": "failed",
         "error": error,
         "error_key": key,
         "method": config.method if config else None,
-        "dataset": config.dataset if config else None,
+        "dataset": config.dataset or None if config else None,
         "seed": config.seed if config else None,
         "num_clients": None,
         "rounds": 0,

@@ -15,7 +15,7 @@ from curvfed.server_app.secure.groups import START_ALL, Group, Groups
 from curvfed.server_app.secure.patience import ask_patiently
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
-from curvfed.strategies.config.holders import COUNT_MODULUS, holders_needed, sums_by_name
+from curvfed.strategies.config.holders import COUNT_MODULUS, few_stay, holders_needed
 from curvfed.strategies.config.masked import basis_of
 from curvfed.strategies.config.secure_phases import (
     MASKED,
@@ -90,9 +90,7 @@ class MaskedCohort(Cohort):
         run = self.run
         names = run.federation.facts.class_names
         described = run.federation.descriptions
-        asked = run.config.secure.min_holders or 1
-        is_needed = asked != 1 or any(described[client].min_holders != 1 for client in clients)
-        if not (is_needed and names and sums_by_name(run.config)):
+        if not (names and few_stay(run.config, [described[p].min_holders for p in clients])):
             return
         started = time.monotonic()
         question = Question(HOLDERS, 0, clients)
@@ -100,7 +98,10 @@ class MaskedCohort(Cohort):
         summed = self._sum(question, run.model.sent_to(0), sizes)
         self.record(summed.answer, started, in_round=run.method.is_one_shot)
         for group, counts in summed.sums.items():
-            minima = [asked, *(described[member].min_holders for member in group)]
+            minima = [
+                run.config.secure.min_holders or 1,
+                *(described[member].min_holders for member in group),
+            ]
             needed = max(holders_needed(minimum, len(group)) for minimum in minima)
             capped = np.minimum(counts, needed)
             few = int((capped < needed).sum())

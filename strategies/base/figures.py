@@ -96,7 +96,7 @@ _CLIENTS_BEFORE = (
     share("score_before", "test score of the model as received", CLIENT, ROUND, is_sent=True),
     share("validation_before", "validation score of the model as received", CLIENT, is_sent=True),
     share("accuracy_before", "test accuracy of the model as received", CLIENT, is_sent=True),
-    faults("clients_left_out", "clients without test data", left_out_of=PERSONAL_ACCURACY),
+    faults("clients_left_out", "clients without a score", left_out_of=PERSONAL_ACCURACY),
     Figure("heterogeneity", "heterogeneity of labels (Jensen–Shannon)"),
 )
 

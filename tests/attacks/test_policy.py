@@ -317,7 +317,7 @@ FORGED = [
 def test_a_phase_that_is_no_part_of_the_run_is_refused(settings, phase, message_type, tmp_path):
     """Before, only the lack of a model for points kept `train` out of a run of hulls."""
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
-    if settings.get("secure-sum") or settings["method"] == "hull":
+    if settings.get("secure-sum"):
         node["secure-sum"] = True
     error, arrays = asked(node, settings, phase, message_type)
     assert (
@@ -401,7 +401,24 @@ def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
     (node,) = with_policy(tmp_path, [node], "[leaves]\nsecure-sum = true\n")
     error, _ = asked(node, {"method": "fedavg", "dataset": "trees"}, "train", "train")
-    assert error == "this node takes part in secure sums alone; the run has secure-sum = false"
+    assert error is not None
+    assert error.startswith(
+        "this node takes part in secure sums alone; the run has secure-sum = false"
+    )
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_a_node_that_masks_sends_no_hulls_to_a_run_with_open_scores(is_masked, tmp_path):
+    """Its hulls left it before it refused the score, and the run's mean was over the others."""
+    nodes = nodes_of(tmp_path / "nodes", [blobs("01", seed=seed) for seed in range(4)])
+    (strict,) = with_policy(tmp_path, nodes[:1], "[leaves]\nsecure-sum = true\n")
+    done = hull_run(tmp_path, nodes=[strict, *nodes[1:]], secure_sum=is_masked)
+    assert done.summary["metrics"]["clients_left_out"] == 0
+    assert done.summary["num_clients"] == 3 + is_masked
+    reasons = list(done.described["refused"].values())
+    assert [reason.endswith("run with secure-sum=true") for reason in reasons] == [True] * (
+        not is_masked
+    )
 
 
 # --- Who is real

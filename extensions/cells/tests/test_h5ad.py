@@ -249,6 +249,19 @@ def test_cells_need_no_classes(trained, capsys, tmp_path, gaps):
     assert not any(name.startswith("accuracy") for name in said)
 
 
+def test_a_column_of_classes_that_a_policy_named_is_named_again(trained, capsys, tmp_path):
+    points, labels = clouds(6, 12)
+    cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
+    cells.obs["celltype"] = pandas.Categorical(labels)
+    cells.write_h5ad(tmp_path / "cells.h5ad")
+    rows, said = ask(capsys, trained.path, tmp_path / "cells.h5ad")
+    assert 'none in cells.h5ad; an accuracy needs them in obs["label"]' in said["classes"]
+    assert "--label-key" in said["classes"]
+    named_rows, said = ask(capsys, trained.path, tmp_path / "cells.h5ad", "--label-key", "celltype")
+    assert float(said["accuracy on all points"].split()[0].rstrip(",")) > 0.9
+    assert [row["class"] for row in named_rows] == [row["class"] for row in rows]
+
+
 def test_cells_keep_their_names_and_take_the_answer_into_their_file(trained, capsys, tmp_path):
     points, _ = clouds(6, 12)
     points = np.concatenate([points, [[-0.9, 0.0]]])  # far from all three clouds

@@ -12,7 +12,7 @@ from report_page import HOSTILE, Page, check_stands_alone, titles
 from tiers import only
 
 from curvfed.deployments.arguments import read_pairs
-from curvfed.extensions.reports.run_tables import headline
+from curvfed.extensions.reports.run_tables import headline, phase_table
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
@@ -43,6 +43,21 @@ def test_a_page_stands_alone_and_has_pictures(copies, kind):
     page = report(copies[kind])
     check_stands_alone(page)
     assert page.tags.count("figcaption") == page.tags.count("svg") == len(titles(page)) >= 2
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_a_page_of_hulls_says_which_replies_were_masked(copies, is_masked):
+    """It named a key that the run did not have."""
+    run = RunFiles(copies["hulls"])
+    vars(run)["config"] = run.config | {"secure-sum": is_masked}
+    legend = phase_table(run).legend
+    assert ("(secure-sum = true)" in legend) == is_masked
+    is_open = "saw the replies of phase hulls only as their sum over the clients, but each client's"
+    assert (is_open in legend) != is_masked
+
+
+def test_a_page_of_hulls_says_what_makes_a_client_known(copies):
+    assert "a single client has a class knows that client's hulls" in report(copies["hulls"]).text
 
 
 @pytest.mark.parametrize("absent", only(FILES, {"summary.json", "clients.csv"}.__contains__))

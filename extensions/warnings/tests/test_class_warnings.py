@@ -33,6 +33,35 @@ def test_names_that_differ_are_matched(tmp_path, method):
     assert text.index("b-cells") < text.index("monocyte")
 
 
+@pytest.mark.parametrize(
+    ("keys", "consequence"),
+    [
+        ({"method": "hull"}, "has their names, and the hulls that this client sends of them"),
+        ({"method": "discriminant"}, "has their names, and the moments that this client sends"),
+        ({"method": "hull", "secure": {"min_holders": 3}}, "Nobody else learns them"),
+        ({"method": "fedavg"}, "knows of them is of this client alone"),
+        (
+            {"method": "fedavg", "secure_sum": True, "secure": {"min_holders": 3}},
+            "knows of them is of this client alone",
+        ),
+        ({"method": "local"}, "Nobody else learns them"),
+    ],
+)
+def test_the_warning_says_what_the_others_get_of_such_a_class(tmp_path, keys, consequence):
+    centres = {"a": (-0.5, 0.5), "b": (-0.5, -0.5), "RareW": (0.6, 0.0)}
+    data = []
+    for names in ("ab", "ab", ("a", "b", "RareW")):
+        labels = np.repeat(list(names), 20)
+        points = np.array([centres[name] for name in labels])
+        data.append((points + rng.normal(0, 0.05, points.shape), labels))
+    run = curvfed.simulate(data=data, num_rounds=3, results_dir=tmp_path, quiet=True, **keys)
+    (text,) = [text for text in run.summary["warnings"] if "a single client has these" in text]
+    assert consequence in text
+    if keys["method"] != "local":
+        answers = set(run.predict(data[2])["class"])
+        assert ("RareW" in answers) == ("Nobody" not in consequence)
+
+
 def test_nothing_is_said_of_classes_that_several_have_or_that_are_hidden(tmp_path):
     assert not warnings_of([["a", "b"], ["b", "a "]], tmp_path, method="fedavg")
     assert not warnings_of(

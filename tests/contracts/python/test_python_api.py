@@ -406,6 +406,7 @@ def test_wrong_arguments_of_a_run_are_named():
         (lambda: done.predict(images[:0]), "the data have no images"),
         (lambda: done.predict(images, client="0"), "client is '0'; the clients of this run are 0"),
         (lambda: done.predict(images, shown="tails"), "shown: no such option; allowed are show"),
+        (lambda: done.predict(images, label_key="x"), "label-key is an option of runs on points"),
         (lambda: curvfed.load(3), "path is a int; allowed is the path or the name of a run"),
         (lambda: done.rounds, "rounds.csv cannot be read"),
         (lambda: done.clients, "clients.csv cannot be read"),

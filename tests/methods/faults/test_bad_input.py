@@ -14,13 +14,16 @@ from equal_runs import same_arrays
 from flwr.app import Context, RecordDict
 from flwr.supercore.logger import FLOWER_LOGGER
 from graph_fixtures import user_fields, user_graphs
+from rich.console import Console
 
 from curvfed.client_app.app import app as client
 from curvfed.deployments import inprocess
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.terminal import summary_table
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.facts import DIFFERENT_PARTITION
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.wire.exchange import FederationError
 
 
 def graph(seed: int = 0, **changes) -> dict:
@@ -262,3 +265,21 @@ def test_a_command_that_can_never_run_is_wrong_usage_said_once(
     assert not caplog.records
     assert not (tmp_path / "results").exists()
     assert not own_home.exists()
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+def test_a_run_that_all_nodes_refuse_names_no_data_that_they_may_not_have(
+    has_own, tmp_path, monkeypatch
+):
+    """It named the built-in data set, of which the nodes have nothing."""
+    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2)])
+    for node in nodes:
+        node["secure-sum"] = True
+    monkeypatch.setattr("curvfed.server_app.app.has_supernodes", lambda grid: has_own)
+    with pytest.raises(FederationError, match="0 of 2 nodes can take part"):
+        run(tmp_path, nodes=nodes, method="fedavg")
+    summary = failed(tmp_path / "run")
+    assert summary["dataset"] == (None if has_own else "trees")
+    console = Console(file=io.StringIO(), width=200)
+    console.print(summary_table(summary))
+    assert ("trees" in console.file.getvalue()) != has_own
