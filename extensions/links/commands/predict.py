@@ -78,7 +78,8 @@ def predict_links(
         these are left out, and a note has the reasons.
     """
     _check_options(options)
-    show, count, known_file = options
+    show = options.show
+    known_file = options.known
     model, description = model_of(run, client, state_path, calibrated)
     embedding: Any = model
     entities, relations = split_names(run.facts.class_names)
@@ -111,7 +112,7 @@ def predict_links(
             if links is not None:
                 left_out |= links.holds(torch.tensor(head), torch.tensor(kind), trained)
             kinds = torch.tensor([relation]) if show == "tails" else None
-            best = _best(embedding, head, kinds, trained[~left_out], count)
+            best = _best(embedding, head, kinds, trained[~left_out], options.most)
             for rank, (row, value) in enumerate(best, 1):
                 rows.append((*names, rank, entities[row], value))
     notes = {"method": run.config.method, "model": description}
@@ -123,7 +124,9 @@ def predict_links(
 
 
 def _check_options(options: Options) -> None:
-    show, count, known_file = options
+    show = options.show
+    count = options.most
+    known_file = options.known
     text = ""
     if show not in SHOWN:
         text = f'show is "{show}"; allowed is {", ".join(SHOWN)}'
