@@ -174,7 +174,7 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     assert rows == want
     assert notes["points"] == "12"
     assert not any(name.startswith("accuracy") for name in notes)
-    assert ("y_train" if kind.endswith("npz") else "points.label-key") in notes["classes"]
+    assert ("y_train" if kind.endswith("npz") else "--label-key") in notes["classes"]
 
 
 # What is refused
