@@ -14,6 +14,7 @@ import io
 import json
 import re
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ PAGES = {"README.md.in": ROOT / "README.md", "findings.md.in": DOCS / "findings.
 """By template, the page that is made from it."""
 
 CLAIMS = MEASURED / "claims.csv"
+WIDTH = 120
+"""Characters of a line of a page."""
+
 HIERARCHIES = "hierarchies"
 """The result with a table of hierarchies."""
 
@@ -171,6 +175,15 @@ def rendered(text: str, number: int = 1) -> str:
     return REFERENCE.sub(written, text)
 
 
+def filled(block: str, number: int) -> str:
+    """A block of a template with its figures; a paragraph with references is filled anew."""
+    text = rendered(block, number)
+    is_paragraph = re.match(r"(?!\* |\d+\. )[\w*`\[]", block)
+    if not is_paragraph or not REFERENCE.search(block):
+        return text
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
 def compared(text: str) -> int:
     """The number of differences behind a column of a template's table: its rows, and all
     hierarchies in place of those that it shows."""
@@ -279,7 +292,8 @@ def pages() -> dict[Path, str]:
     texts = {}
     for name, page in PAGES.items():
         template = (TEMPLATES / name).read_text(encoding="utf-8")
-        texts[page] = rendered(template, compared(template))
+        number = compared(template)
+        texts[page] = "\n\n".join(filled(block, number) for block in template.split("\n\n"))
     return {**texts, CLAIMS: claims_table()}
 
 
