@@ -96,7 +96,9 @@ class ExpectedSummary:
         console = open_console()
         folder, summary = self.read()
         if summary:
-            console.print(summary_table(summary))
+            from curvfed.server_app.directory.run_files import RunFiles  # its import takes a while
+
+            console.print(summary_table(summary, RunFiles(folder).fine_tuned))
             page = folder / "report.html"
             if page.exists():
                 print("report:", page)

@@ -342,7 +342,7 @@ class Run:
 
         from curvfed.deployments.terminal import summary_table
 
-        columns = summary_table(self.summary).columns
+        columns = summary_table(self.summary, RunFiles(self.path).fine_tuned).columns
         cells = {str(column.header): list(map(str, column.cells)) for column in columns}
         with pandas.option_context("display.max_colwidth", None):
             table = pandas.DataFrame(cells).to_html(index=False, border=0)

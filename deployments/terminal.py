@@ -125,11 +125,12 @@ _FRAME = 3
 """Columns of the terminal: a narrow column of a table, and the lines and spaces beside each."""
 
 
-def summary_table(summary: Mapping[str, Any]) -> Table:
-    """Lay out the figures of a run: a column for the last round, and one for the best validation
-    round if there is one."""
+def summary_table(summary: Mapping[str, Any], fine_tuned: bool = False) -> Table:
+    """Lay out the figures of a run: a column for the last round, of clients that may have
+    fine-tuned since, and one for the best validation round if there is one."""
     method = METHODS.get(summary.get("method") or "")  # which registers its figures
-    columns = {"last round" if method is None else method.stage: summary}
+    stage = "last round" if method is None else method.stage
+    columns = {f"{stage}, fine-tuned" if fine_tuned else stage: summary}
     if summary.get(BEST):
         columns["best validation"] = summary[BEST]
     counts = summary.get("metrics") or {}

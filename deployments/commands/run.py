@@ -80,7 +80,8 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
             Text.assemble(("The run failed:", "red"), f" {reason(error)}"), soft_wrap=True
         )
         raise typer.Exit(1) from None
-    console.print(summary_table(RunFiles(folder).summary))
+    files = RunFiles(folder)
+    console.print(summary_table(files.summary, files.fine_tuned))
     page = folder / "report.html"
     print("report:", page if page.exists() else f"none; {folder} has the figures")
 

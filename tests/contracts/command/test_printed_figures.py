@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
 from app_runs import QUICK, run
 from hull_nodes import hull_run
 
+import curvfed
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.run_results import COMPLETED, ExpectedSummary
 from curvfed.deployments.terminal import summary_table
 from curvfed.strategies.base.figures import FIGURES, find
 
@@ -41,6 +45,22 @@ def test_a_run_of_rounds_counts_the_clients_that_a_mean_leaves_out(tmp_path):
     assert "sent by a client per round" in rows_of(summary)
     summary["metrics"]["clients_left_out"] = 3
     assert rows_of(summary)[words] == "3"
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [([], "last round, fine-tuned"), (["fine-tune-epochs=0"], "last round")],
+)
+def test_the_last_scores_of_fine_tuned_models_say_so(extra, words, tmp_path, own_home, capsys):
+    config = {"results-dir": str(tmp_path), "run-name": "made"}
+    expected = ExpectedSummary(config)
+    settings = ["method=fedavg", "dataset=digits", "num-supernodes=2", "num-rounds=1", *extra]
+    settings += [f"{key}={value}" for key, value in config.items()]
+    assert main(["simulate", *settings]) == 0
+    assert re.search(f"┃ {words} +┃", capsys.readouterr().out)
+    assert expected.report(COMPLETED, "")  # by Flower
+    assert re.search(f"┃ {words} +┃", capsys.readouterr().out)
+    assert f"<th>{words}</th>" in curvfed.load(tmp_path / "made")._repr_html_()
 
 
 def test_figures_of_scores_are_figures():
