@@ -4,14 +4,11 @@ import contextlib
 import csv
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from page_blocks import run_blocks
-
-from curvfed.deployments.processes import is_alive, wait_until
+from page_blocks import nothing_left, run_blocks
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -25,24 +22,11 @@ def completed(run: Path) -> dict:
     return summary
 
 
-@contextlib.contextmanager
-def nothing_left(folder: Path) -> Iterator[None]:
-    """What the block starts has ended soon after it; it is killed if not."""
-
-    def left() -> list[psutil.Process]:
-        started = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if str(folder) in " ".join(process.cmdline()) and is_alive(process):
-                    started.append(process)
-        return started
-
-    try:
-        yield
-        assert wait_until(lambda: not left(), 60), left()
-    finally:
-        for process in left():
-            process.kill()
+def test_a_block_that_fails_leaves_no_process(tmp_path):
+    with contextlib.suppress(ZeroDivisionError), nothing_left(tmp_path):
+        process = psutil.Popen(["sleep", "600"], cwd=tmp_path)
+        _ = 1 / 0
+    assert process.wait(5) < 0
 
 
 def test_flatland_on_my_graph(tmp_path):

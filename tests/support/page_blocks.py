@@ -1,11 +1,17 @@
 """The blocks of a page, run one after the other as a reader would run them."""
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
+
+from curvfed.deployments.processes import is_alive, wait_until
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
@@ -27,6 +33,27 @@ def reader(folder: Path) -> dict[str, str]:
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
     }
+
+
+@contextlib.contextmanager
+def nothing_left(folder: Path) -> Iterator[None]:
+    """What the blocks start has ended soon after them; it is killed if not, also if they fail."""
+
+    def left() -> list[psutil.Process]:
+        started = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                places = [*process.cmdline(), process.cwd()]
+                if str(folder) in " ".join(places) and is_alive(process):
+                    started.append(process)
+        return started
+
+    try:
+        yield
+        assert wait_until(lambda: not left(), 60), left()
+    finally:
+        for process in left():
+            process.kill()
 
 
 def run_blocks(page: str, folder: Path, section: str = "") -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cell_files import SITES
+from page_blocks import nothing_left
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import curvfed
@@ -37,11 +38,12 @@ def test_every_command_of_the_tutorial(tmp_path):
     # Who did another tutorial before has a cluster in the default folder.
     other_cluster = ["curvfed", "cluster", "init", "--host", "localhost", "--node", "north"]
     subprocess.run(other_cluster, cwd=tmp_path, env=place, capture_output=True, check=True)
-    for kind, code in blocks:
-        command = [sys.executable, "-c", code] if kind == "python" else ["bash", "-euc", code]
-        done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        log += done.stderr
+    with nothing_left(tmp_path):
+        for kind, code in blocks:
+            command = [sys.executable, "-c", code] if kind == "python" else ["bash", "-euc", code]
+            done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+            log += done.stderr
     summary = json.loads((tmp_path / "results/cells/summary.json").read_text())
     assert summary["status"] == "completed"
     nodes = json.loads((tmp_path / "home/curvfed/results/on-nodes/summary.json").read_text())
