@@ -209,7 +209,7 @@ POLICY = """\
 # must be listed in keys.
 
 [leaves]
-# secure-sum = false              # true: its parameters leave it only in secure sums
+# secure-sum = false              # true: updates and scores leave it only in secure sums
 # share-statistics = false        # without this line: if the run requests them
 # hull-max-share = 1.0            # the largest share of its points that hulls of all runs reveal
 # hull-min-class-size = 5         # hull, moments or counts of a class with fewer examples stay here
