@@ -43,7 +43,7 @@ def test_a_key_beside_dropped_ones_does_not_hide_them(monkeypatch, capsys):
     said, config = run_of_flower(dropped, monkeypatch, capsys)
     assert config.num_rounds == 2
     assert "method=flatland and dataset=trees are the defaults; if you gave others" in said
-    for given in ('method="hyperfed" num-rounds=2', 'dataset="cora" num-rounds=2'):
+    for given in ('method="hyperfed" num-rounds=2', 'method="hull" dataset="uniform" seed=2'):
         said, _ = run_of_flower(parse_config_args([given]), monkeypatch, capsys)
         assert "are the defaults" not in said
 
