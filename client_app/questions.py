@@ -53,10 +53,10 @@ def admit(client: Client, request: Request) -> None:
     """
     phase = request.header.phase
     is_sum = is_masked(client.config, phase)
-    is_open = not is_sum and phase in TARGETS and not client.method.is_one_shot
+    is_open = not client.config.is_masked
     if client.ledger is None or client.node.rules is None or not client.split_digest:
         return
-    if not is_sum and not is_open:
+    if not is_sum and (client.method.is_one_shot or phase not in TARGETS):
         return
     questions = {}
     is_start = client.config.num_rounds == 0 or (request.header.round <= 1 and phase == TRAIN)
@@ -70,7 +70,8 @@ def admit(client: Client, request: Request) -> None:
         start = start_digest(decode_arrays(request.arrays))
         questions = {seed: f"the start of {seed}", start: f"the start {start}"}
     limit = client.node.rules.runs.configurations
-    client.ledger.admit(client.run, questions, _configuration(client), limit, is_open)
+    configuration = _configuration(client)
+    client.ledger.admit(client.run, questions, configuration, limit, is_open, is_sum)
 
 
 def _configuration(client: Client) -> str:

@@ -70,6 +70,7 @@ class LedgerOfRuns(LedgerFile):
         configuration: str,
         limit: int,
         is_open: bool = False,
+        is_sum: bool = True,
     ) -> None:
         """Record the configuration under which a run asks, before the answer leaves; once.
 
@@ -89,7 +90,9 @@ class LedgerOfRuns(LedgerFile):
         limit : int
             Maximum number of configurations for each name.
         is_open : bool
-            Whether the answer leaves in the open.
+            Whether updates and scores of the run leave in the open.
+        is_sum : bool
+            Whether this answer leaves in a sum, as counts of holders do in every run.
 
         Raises
         ------
@@ -97,13 +100,14 @@ class LedgerOfRuns(LedgerFile):
         ConfigError
             If the node has recorded `RUNS_PER_DAY` questions today: a server can make up starts.
         """
-        recorded = OPEN if is_open else configuration
+        recorded = configuration if is_sum else OPEN
+        own = {configuration, OPEN} if is_open else {configuration}
         with self.locked() as file:
             names = list(questions) or self.memory.questions[run]
             configurations = self.memory.configurations
             for name in names:
                 asked = configurations.get(name, [])
-                others = [other for other in asked if other != configuration]
+                others = [other for other in asked if other not in own]
                 if recorded not in asked and len(others) >= limit:
                     words = questions.get(name, "what this run asks")
                     text = _too_many(name, words, others, limit)

@@ -172,3 +172,17 @@ def test_two_first_runs_at_once_have_one_split(tmp_path):
     with refuses("own-split", "train-size = 0.2", error=ConfigError):
         ledger.keep_shares("nodes", (0.3, 0.4), ())
     ledger.keep_shares("nodes", (0.3, 0.4), (0.2, 0.4))  # a changed policy
+
+
+def test_counts_of_holders_of_an_open_run_are_free_beside_open_answers(tmp_path):
+    """Open runs count holders in a sum; it is none of updates, which the open answers could show."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    seed = {"seed 0": "the start of seed 0"}
+    ledger.admit("fedavg", seed, "one", 1, is_open=True, is_sum=False)
+    ledger.admit("fedproto", seed, "two", 1, is_open=True)
+    ledger.admit("fedproto", seed, "two", 1, is_open=True, is_sum=False)
+    with refuses("configurations", "1 other", error=SecureSumError):
+        ledger.admit("links", seed, "three", 1, is_open=True)
+    words = "answered in the open from the start of seed 0"
+    with refuses("configurations", words, error=SecureSumError):
+        ledger.admit("masked", seed, "four", 2)
