@@ -176,12 +176,25 @@ def rendered(text: str, number: int = 1) -> str:
 
 
 def filled(block: str, number: int) -> str:
-    """A block of a template with its figures; a paragraph with references is filled anew."""
+    """A block of a template with its figures; a paragraph or a list with references is filled
+    anew."""
     text = rendered(block, number)
-    is_paragraph = re.match(r"(?!\* |\d+\. )[\w*`\[]", block)
-    if not is_paragraph or not REFERENCE.search(block):
+    if not REFERENCE.search(block) or not re.match(r"(?!\d+\. )[\w*`\[]", block):
         return text
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    items = re.split(r"\n(?=\* )", text)
+    return "\n".join(_filled_item(item) for item in items)
+
+
+def _filled_item(text: str) -> str:
+    """A paragraph, or an item of a list, whose further lines are indented."""
+    indent = "  " if text.startswith("* ") else ""
+    return textwrap.fill(
+        " ".join(text.split()),
+        WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def compared(text: str) -> int:

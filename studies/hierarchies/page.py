@@ -57,17 +57,16 @@ ABOUT = """\
 
     python -m studies.hierarchies --files folder --data folder
 
-writes this page, [every cell](hierarchies.csv), the picture, and `hierarchies.json` with scores and configurations.
-Nineteen hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% of the entities get a second parent at random.
+writes this page, [every cell](hierarchies.csv), the picture, and `hierarchies.json` with configurations.
+19 hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% of the entities get a second parent at random.
 A cell is one [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner
-product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, by the validation links of one
-seed. Five other seeds, with their own partition and links, compare.
+product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, on one seed, and compared on
+five others.
 
-Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the best round of
-validation; for *reconstruction* the mean average precision of all links, chosen on the tuning seed. "Several parents" is
-the share of entities with two direct parents or more. *Minus the best flat score* is the difference to the better of the
-two flat ones on the tuning seed. Intervals: paired, 95%, Bonferroni-corrected in their block.
-*Frequent tails* is the trivial answer.
+Scores are the mean reciprocal rank of held-out links among a client's own entities at the best round of
+validation; for *reconstruction* the mean average precision of all links. "Several parents" is the share of entities with
+two direct parents or more, *the best flat score* the better of the two flat ones on the tuning seed, *frequent tails* the
+trivial answer. Intervals: paired, 95%, Bonferroni-corrected in their block.
 
 ![gains by the share of entities with several parents](../images/hierarchies.png)
 """
