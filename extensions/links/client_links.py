@@ -66,6 +66,13 @@ class ClientLinks(Examples):
                 " from them, and scores mean little; links.closure=true adds the links to all"
                 " ancestors"
             )
+        num_heads = len(torch.unique(self.heads))
+        if number == 1 and num_tails > 2 * num_heads:
+            texts.append(
+                "there are more than twice as many tails as heads, but links of a hierarchy go from"
+                " the child to the parent: if the columns are the other way round, name them in the"
+                " first line (parent, child)"
+            )
         entities, relations = map(set, split_names(self.class_names))
         doubled = [name for name in relations & entities if not name.isdecimal()]
         if number > num_tails or 2 * len(doubled) > len(relations):

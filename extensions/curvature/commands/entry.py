@@ -60,6 +60,8 @@ def curvature(
     request = _curvature_request(pairs or [])
     expectation = KINDS[request.task].part("expectation")
     if expectation is not None:
+        if to is not None:
+            raise typer.BadParameter("--to is for graphs: links have no page with figures")
         _print_expectation(request, expectation)
         return
     # These imports take seconds, and a wrong key is reported at once.

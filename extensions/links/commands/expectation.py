@@ -25,6 +25,10 @@ MEASURED = Path(__file__).with_name("gain_on_hierarchies.json")
 MEASURE = "curvfed compare dataset={dataset} methods=links,links-inner,links-squared{closure}"
 
 
+Gain = tuple[float, float, float]
+"""A gain in points, and the ends of its interval."""
+
+
 @dataclass(frozen=True)
 class MeasuredGain:
     """A line through the gains of curvature −1 over the best flat score on several hierarchies, in
@@ -54,7 +58,7 @@ class MeasuredGain:
     largest_share: float
     fewest_entities: int
 
-    def expected(self, share: float) -> tuple[float, float, float]:
+    def expected(self, share: float) -> Gain:
         """The gain that is expected on another hierarchy of this percentage, and its prediction
         interval of `LEVEL`."""
         mean = self.at_zero + self.per_point * share
@@ -94,7 +98,7 @@ class Expectation:
         self.command = MEASURE.format(dataset=shlex.quote(dataset), closure=closure)
         self._shapes = shapes
 
-    def sentence(self, measured: float | None = None) -> str:
+    def sentence(self, measured: Gain | None = None) -> str:
         """See `sentence`."""
         return sentence(self._shapes, measured)
 
@@ -152,9 +156,9 @@ def table(shapes: Sequence[Hierarchy]) -> Table:
     return Table("", ["relation"], heads, rows)
 
 
-def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
+def sentence(shapes: Sequence[Hierarchy], measured: Gain | None = None) -> str:
     """The gain to expect by the shape of the relation with the most links, and whether a measured
-    gain, in points, is within its interval."""
+    gain agrees with it: none of a hierarchy of another size than those that were measured."""
     largest = max(shapes, key=lambda shape: shape.links)
     share = 100 * largest.several_parents
     relation = f" by {largest.relation}" if largest.relation else ""
@@ -167,17 +171,18 @@ def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
     expected = gain.expected(share)
     mean, low, high = map(_points, expected)
     comment = ""
+    is_small = largest.entities < gain.fewest_entities
     if share > gain.largest_share:
         comment = f" No hierarchy with more than {gain.largest_share:.0f}% was measured."
-    if largest.entities < gain.fewest_entities:
+    if is_small:
         comment += (
             f" All of them have {gain.fewest_entities} entities or more; for fewer, as here, the"
             " gain is not known."
         )
-    if measured is not None:
-        is_within = expected[1] <= measured <= expected[2]
-        place = "within" if is_within else "outside"
-        comment += f" The gain measured here, {_points(measured)}, lies {place} that range."
+    elif measured is not None:
+        here, lowest, highest = map(_points, measured)
+        place = "lies outside" if _are_apart(measured, expected) else "agrees with"
+        comment += f" The gain measured here, {here} ({lowest} to {highest}), {place} that range."
     return (
         f"{share:.0f}% of the entities have several direct parents{relation}. On"
         f" {gain.hierarchies} hierarchies that people made, in 10 dimensions with 10 clients,"
@@ -185,6 +190,11 @@ def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
         f" such a share, among a client's own entities; {LEVEL:.0%} of others are expected between"
         f" {low} and {high} (docs/findings.md#hierarchies).{comment}"
     )
+
+
+def _are_apart(one: Gain, other: Gain) -> bool:
+    """Whether the intervals of two gains have no number in common."""
+    return one[2] < other[1] or other[2] < one[1]
 
 
 def _points(value: float) -> str:

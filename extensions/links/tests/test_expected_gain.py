@@ -21,11 +21,19 @@ def test_a_measured_gain_is_set_beside_the_expected_one():
         "", entities=900, links=899, direct=899, several_parents=0.1, ancestors=2.0, in_cycles=0
     )
     _, low, high = measured_gain().expected(10.0)
-    for gain, place in ((low - 0.1, "outside"), (low + 0.1, "within"), (high + 0.1, "outside")):
-        assert f", lies {place} that range." in sentence([shape], gain)
+    apart = ", lies outside that range."
+    agrees = ", agrees with that range."
+    cases = {
+        (low - 9, low - 20, low - 0.1): apart,
+        (low - 9, low - 20, low + 0.1): agrees,
+        (high + 9, high - 0.1, high + 20): agrees,
+        (high + 9, high + 0.1, high + 20): apart,
+    }
+    for gain, words in cases.items():
+        assert words in sentence([shape], gain)
     assert "that range" not in sentence([shape])
     few = replace(shape, entities=10, links=9, direct=9)
-    assert ", lies outside that range." in sentence([few], low - 0.1)
+    assert "that range" not in sentence([few], (low - 9, low - 20, low - 0.1))
 
 
 @pytest.mark.parametrize(("links", "is_direct"), [(9, True), (20, False)])

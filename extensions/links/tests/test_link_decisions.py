@@ -220,3 +220,14 @@ def test_check_names_each_way_by_which_several_relations_count(own_home, tmp_pat
     for way in ("links.relations=rotation", "method=links-rotate"):
         assert main([*words, way]) == 0
         assert "note: the links have 2 relations" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_upside_down", [False, True])
+def test_a_hierarchy_from_parents_to_children_is_noted(is_upside_down, tmp_path, capsys):
+    """Without names of columns the first is the head: the child."""
+    pairs = [(f"n{number}", f"n{number // 4}") for number in range(1, 80)]
+    lines = ["\t".join(reversed(pair) if is_upside_down else pair) for pair in pairs]
+    path = table(tmp_path / "tree.tsv", *lines)
+    words = ["method=links", f"dataset={path}", "links.closure=true", "num-supernodes=2"]
+    assert main(["check", *words]) == 0
+    assert ("more than twice as many tails" in capsys.readouterr().out) == is_upside_down

@@ -237,7 +237,7 @@ def _expected(comparison: Comparison, scored: Sequence[Row]) -> list[str]:
     expected = expectation(comparison.first_config)
     # Without an interval nothing can be said about a measured gain.
     gains = [
-        100 * row["use"]
+        tuple(100 * row[key] for key in USE)
         for row in scored
         if row["method"] == kind.comparison.curved and row.get("use_low") is not None
     ]
