@@ -48,7 +48,7 @@ def printable(text: str, longest: int = 18) -> str:
     return f"{plain[: longest - 1]}…"
 
 
-_WHOLE = re.compile(r"\([^()]*\)|\S+(?: [±–] \S+| (?:k|M|G|T)?B\b| (?:s|min|h)\b)+")
+_WHOLE = re.compile(r"\([^()]{1,30}\)|\S+(?: [±–] \S+| (?:k|M|G|T)?B\b| (?:s|min|h)\b)+")
 """Parts of a cell that stay on one line: an interval, a mean with its spread, a number with its
 unit."""
 
