@@ -170,13 +170,13 @@ def _too_many(name: str, words: str, others: Collection[str], limit: int) -> str
         answers.append(f"given masked sums from {words} under {number} other configuration{plural}")
     if OPEN in others:
         answers.append(f"answered in the open from {words}")
-    ways = ["the same keys"]
+    ways = ["the same settings"]
     if name.startswith(SEED):
         ways.append("another seed")
     elif name.startswith(START):
         ways.append("another model, as this one starts alike whatever the seed")
     return (
-        f"this node has {' and '.join(answers)}; with this run they can reveal what a sum hides:"
-        f" allowed are {', '.join(ways)}, or more than [runs] configurations = {limit} in this"
-        " node's policy"
+        f"this node has {' and '.join(answers)}; together with this run that can reveal what a sum"
+        f" hides: allowed are {', '.join(ways)}, or more than [runs] configurations = {limit} in"
+        " this node's policy"
     )

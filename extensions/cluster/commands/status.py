@@ -21,6 +21,9 @@ from curvfed.extensions.cluster.commands.folder import (
     open_folder,
 )
 
+LONGEST_NOTES = 160
+"""Characters of the notes on a run."""
+
 LAST_RUNS = 8
 
 PAUSE = 2.5
@@ -146,7 +149,7 @@ def _print_tables(folder: ServerFolder) -> None:
     for node in nodes:
         since = node["online-at"] if node["status"] == "online" else node["offline-at"]
         rows.append((node["name"] or "–", node["node-id"], node["status"], since or ""))
-    print_rows(("node", "id", "", "since"), rows)
+    print_rows(("node", "id", "state", "since"), rows)
     names = registry.read_names(folder, registry.RUNS)
     run_rows = []
     for run in runs[:LAST_RUNS]:
@@ -154,18 +157,24 @@ def _print_tables(folder: ServerFolder) -> None:
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
-        notes = _warnings(directory) or details
+        notes = _shortened(_notes(directory) or details)
         run_rows.append((directory.name, state, run["pending-at"], took, notes))
     if run_rows:
-        print_rows(("run", "", "started", "took", ""), run_rows)
+        print_rows(("run", "state", "started", "took", "notes"), run_rows)
 
 
-def _warnings(directory: Path) -> str:
-    """The warnings of an ended run, such as of missing or outlying clients, if its results are
-    here."""
+def _notes(directory: Path) -> str:
+    """The error of a failed run, or else the warnings of an ended one, such as of missing or
+    outlying clients, if its results are here."""
     from curvfed.server_app.directory.run_files import RunFiles  # its import takes a while
 
-    return "; ".join(map(str, RunFiles(directory).summary.get("warnings", [])))
+    summary = RunFiles(directory).summary
+    return summary.get("error") or "; ".join(map(str, summary.get("warnings", [])))
+
+
+def _shortened(notes: str) -> str:
+    """Notes that leave the other columns room; the run's own files have the rest."""
+    return notes if len(notes) <= LONGEST_NOTES else f"{notes[: LONGEST_NOTES - 1]}…"
 
 
 ANY_PART = "partition-id=0 num-partitions=1"
