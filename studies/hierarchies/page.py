@@ -57,15 +57,15 @@ ABOUT = """\
 
     python -m studies.hierarchies --files folder --data folder
 
-writes this page, [every cell](hierarchies.csv), the picture, and `hierarchies.json` with configurations.
-19 hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% of the entities get a second parent at random.
+writes this page, [every cell](hierarchies.csv), the picture and `hierarchies.json`.
+19 hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% of the entities get a second parent.
 A cell is one [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner
 product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, on one seed, and compared on
 five others.
 
-Scores are the mean reciprocal rank of held-out links among a client's own entities at the best round of
-validation; for *reconstruction* the mean average precision of all links. "Several parents" is the share of entities with
-two direct parents or more, *the best flat score* the better of the two flat ones on the tuning seed, *frequent tails* the
+Scores: mean reciprocal rank of held-out links among a client's own entities at the best round of
+validation; for *reconstruction* mean average precision of all links. "Several parents" is the share of entities with
+two direct parents or more, *the best flat score* the better on the tuning seed, *frequent tails* the
 trivial answer. Intervals: paired, 95%, Bonferroni-corrected in their block.
 
 ![gains by the share of entities with several parents](../images/hierarchies.png)
@@ -362,7 +362,10 @@ def _block(record: Mapping[str, Any], title: str) -> list[list[str]]:
     """Rows of the gains of a block: of all of its hierarchies, of those that people made, and of
     generated ones. The first one has the title."""
     rows: list[list[str]] = []
-    for name, summary in record["rules"][title].items():
+    rules = record["rules"][title]
+    for name, summary in rules.items():
+        if name != "all" and summary["number"] == rules["all"]["number"]:
+            continue  # the same hierarchies as in the row of all
         figures = []
         for gain in (summary["curvature"], summary["gain"]):
             figures += [_signed(gain["mean"]), f"{gain['above']}, {gain['below']}"]
