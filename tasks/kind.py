@@ -90,12 +90,15 @@ class Comparison:
     recall : mapping of str to value
         The keys of a run that trains on all examples, so that it scores how well the model gives
         them back.
+    personal : str
+        What a personal score is about and what a global one, where they are other questions.
     """
 
     curved: str = ""
     methods: tuple[str, ...] = ()
     rivals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recall: Mapping[str, Any] = field(default_factory=dict)
+    personal: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,6 +114,8 @@ KIND = LinkKind(
     ),
     comparison=Comparison(
         curved="links",
+        personal="The scores rank the entities of a client alone; score=global ranks all entities,"
+        " where another method may be the best.",
         methods=("local", "links", "links-inner", "links-squared"),
         rivals={
             "links-inner": {

@@ -13,7 +13,7 @@ from curvfed.strategies.config.run_config import (
     server_row,
 )
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, listed
 from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import CORE, FORMATS
@@ -114,10 +114,12 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         form = next(form for form in (*CORE, *FORMATS) if form.tasks[0] in method.tasks)
         lister = plugins.lister("datasets")
         where = f"; {lister} lists names and files of each kind" if lister else ""
+        fitting = [name for name, row in listed().items() if set(row.tasks) & set(tasks)]
+        other = f"method={fitting[0]}" if fitting else "another method"
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
-            f" {readable}, such as {kind.built_in} or {form.title}, or another method{where}"
+            f" {readable}, such as {kind.built_in} or {form.title}, or {other}{where}"
             f"{plugins.absent_hint(*shipped.DATA, shipped.METHOD_FOLDERS)}",
             key="dataset-with-method",
         )

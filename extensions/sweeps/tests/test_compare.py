@@ -840,6 +840,7 @@ def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     assert {"Is it the curvature", "Should I use it"} <= set(questions)
     is_hierarchy = kind == "own links"
     assert any("several direct parents" in text for text in stored["answers"]) == is_hierarchy
+    assert any("score=global ranks all" in text for text in stored["answers"]) == is_hierarchy
 
 
 @pytest.mark.usefixtures("offline")

@@ -287,7 +287,7 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
         (
             "dataset-with-method",
             {"dataset": "digits", "method": "flatland"},
-            ('"digits"', '"flatland"', "images", "nodes and graphs"),
+            ('"digits"', '"flatland"', "nodes and graphs", "or method=hyperfed"),
         ),
         (
             "dataset-with-method",

@@ -200,6 +200,8 @@ def write_results(
     scored = [row for row in rows if not row["error"]]
     add_differences(scored)
     sentences = answers(scored, comparison.data)
+    if comparison.score == "personal" and (about := KINDS[comparison.task].comparison.personal):
+        sentences.append(about)
     sentences += _expected(comparison, scored)
     failures = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
     pictures = [_differences(scored, folder / "comparison")] if len(scored) > 1 else []
