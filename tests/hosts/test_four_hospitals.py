@@ -29,8 +29,8 @@ POLICIES = {
 RUNS = {
     "fedavg": ("graph.pt", 2, ["train", "train"]),
     "flatland": ("graph.pt", 2, ["train", "train"]),
-    "spherefed": ("images", 1, ["train", "calibrate", "fine-tune"]),
-    "hull": ("cells.csv", 0, ["hulls", "evaluate"]),
+    "spherefed": ("images", 1, ["holders", "train", "calibrate", "fine-tune"]),
+    "hull": ("cells.csv", 0, ["holders", "hulls", "evaluate"]),
 }
 """Which data a method works on, for how many rounds, and what it sums."""
 
@@ -89,7 +89,7 @@ class Hospitals(LocalCluster):
         """What a site's ledger has about a run."""
         (path,) = self.state(name).glob("ledger-*.jsonl")
         outcome = [json.loads(line) for line in path.read_text().splitlines()]
-        return [line for line in outcome if (line["run"], line["kind"]) == (run, kind)]
+        return [line for line in outcome if (line.get("run"), line["kind"]) == (run, kind)]
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +164,7 @@ def test_a_site_with_a_wrong_policy_does_not_start(sites):
     policy.write_text("[sums]\ncontributers = 4\n")
     with pytest.raises(
         ClusterError,
-        match=r"line 2: there is no \"contributers\"; allowed are contributors, weight-share",
+        match=r"line 2: there is no \"contributers\"; allowed are group-size, contributors, weight-share",
     ):
         sites.start_node("n3")
     policy.write_text(POLICIES["n3"])
