@@ -70,8 +70,9 @@ def admit(client: Client, request: Request) -> None:
         start = start_digest(decode_arrays(request.arrays))
         questions = {seed: f"the start of {seed}", start: f"the start {start}"}
     limit = client.node.rules.runs.configurations
-    configuration = _configuration(client)
-    client.ledger.admit(client.run, questions, configuration, limit, is_open, is_sum)
+    client.ledger.admit(
+        client.run, questions, _configuration(client), limit, is_open=is_open, is_sum=is_sum
+    )
 
 
 def _configuration(client: Client) -> str:

@@ -171,10 +171,9 @@ def sentence(shapes: Sequence[Hierarchy], measured: Gain | None = None) -> str:
     expected = gain.expected(share)
     mean, low, high = map(_points, expected)
     comment = ""
-    is_small = largest.entities < gain.fewest_entities
     if share > gain.largest_share:
         comment = f" No hierarchy with more than {gain.largest_share:.0f}% was measured."
-    if is_small:
+    if largest.entities < gain.fewest_entities:
         comment += (
             f" All of them have {gain.fewest_entities} entities or more; for fewer, as here, the"
             " gain is not known."

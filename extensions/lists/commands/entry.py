@@ -164,8 +164,10 @@ def _details(
     elif entry is not None:
         yield "where from", entry.built_in
     rows = listed() | foreign_methods()[0]
-    yield "methods", ", ".join(key for key, row in rows.items() if set(row.tasks) & set(tasks))
-    yield "clients, classes", f"curvfed check dataset={name}"
+    methods = [key for key, row in rows.items() if set(row.tasks) & set(tasks)]
+    yield "methods", ", ".join(methods)
+    for method in methods[:1]:
+        yield "clients, classes", f"curvfed check method={method} dataset={name}"
 
 
 def _presence(entry: PublicData, data_dir: Path) -> str:

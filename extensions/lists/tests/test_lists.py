@@ -109,6 +109,10 @@ def test_a_data_set_is_shown_with_its_files(tmp_path, capsys):
 def test_a_group_names_its_sets_and_an_unknown_name_is_refused(capsys):
     assert main(["datasets", "chem"]) == 0
     assert "MUTAG, BZR" in capsys.readouterr().out
+    assert main(["datasets", "uniform"]) == 0
+    command = re.search(r"curvfed (check method=\S+ dataset=uniform)", capsys.readouterr().out)[1]
+    assert main(command.split()) == 0
+    capsys.readouterr()
     assert main(["datasets", "mnits"]) == 2
     assert 'did you mean "mnist"' in capsys.readouterr().err
 
