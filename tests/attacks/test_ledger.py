@@ -131,7 +131,7 @@ def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):
             run(tmp_path, name.replace(" ", "-"), nodes=nodes[:3], **SUMMED | settings)
     assert len(observer.sums) == 1
     monkeypatch.setattr(Ledger, "_check_members", lambda *_: None)
-    monkeypatch.setattr(Ledger, "admit", lambda *_: None)
+    monkeypatch.setattr(Ledger, "admit", lambda *_, **__: None)
     run(tmp_path, "unguarded", nodes=nodes[:3], **SUMMED | LATER["another method"])
     assert observer.error(observer.sums[0], 3) > 0.1
     assert observer.error(observer.difference(), 3) < 1e-6  # the attack is real
