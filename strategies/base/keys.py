@@ -188,6 +188,8 @@ class Table(BaseModel):
     ----------
     resumable : tuple of str
         Fields that may change when a run is resumed.
+    of_data : tuple of str
+        Fields that set the data: scores of runs that differ in one are not compared.
     shared : tuple of str, optional
         Fields that runs of methods without this table read too; None for all.
     retired : tuple of (str, value)
@@ -196,6 +198,7 @@ class Table(BaseModel):
     """
 
     resumable: ClassVar[tuple[str, ...]] = ()
+    of_data: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[tuple[str, ...] | None] = None
     retired: ClassVar[tuple[tuple[str, Scalar], ...]] = ()
 

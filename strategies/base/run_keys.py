@@ -97,6 +97,17 @@ READ_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
 class RunKeys(Table):
     """The keys of every run."""
 
+    of_data = (
+        "dataset",
+        "partition",
+        "alpha",
+        "shards",
+        "min_client_size",
+        "train_size",
+        "test_size",
+        "test_data",
+    )
+
     method: str = "flatland"
     """the method to run"""
     dataset: str = CHOSEN

@@ -44,6 +44,8 @@ compute the vector of the last one."""
 class Images(Table):
     """Keys of image data and networks."""
 
+    of_data = ("train_subset", "test_subset", "pooled", "classes_at")
+
     size: int | None = Field(default=None, ge=1, le=1024)
     """height and width that images are resized to; auto: unchanged, if all have one size, and 224
     with images.encoder"""
@@ -78,6 +80,16 @@ class Points(Table):
     """Keys of data sets of points."""
 
     retired = (("lacking", 0),)
+    of_data = (
+        "classes",
+        "label_key",
+        "split_seed",
+        "hold_out",
+        "num",
+        "sample_radius",
+        "reference",
+        "margin",
+    )
 
     curvature: Rate = Field(default=-1.0, lt=0)
     """curvature of the disc of the points; its radius is 1/sqrt(-curvature)"""

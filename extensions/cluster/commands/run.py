@@ -20,7 +20,6 @@ from curvfed.extensions.cluster.commands.folder import ServerFolder, flwr, open_
 from curvfed.server_app.directory.run_lock import has_begun, is_written
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.run_config import defaults
-from curvfed.strategies.errors import ConfigError
 
 POLL = 1.0
 """Seconds between two queries of a run's status."""
@@ -89,17 +88,17 @@ def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int =
     Raises
     ------
     ConfigError
-        If the results folder has a run of this name and `resume` is not set.
+        If the results folder has a run of this name, and `resume` is not set or that run began
+        with other keys.
     """
+    from curvfed.server_app.directory.run_directory import check_name  # imports torch
+    from curvfed.strategies.config.parse import parse
+
     config = dict(config)
     directory = ExpectedSummary(config).directory
     # The ServerApp refuses this too, but only after a minute.
-    if has_begun(directory) and not config.get("resume"):
-        raise ConfigError(
-            f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or'
-            " resume=true to continue that run",
-            key="run-exists",
-        )
+    if has_begun(directory):
+        check_name(parse(config))
     code = 1
     try:
         with signals(interrupt):

@@ -44,6 +44,8 @@ from curvfed.extensions.cluster.commands.folder import SILENT, Command, NodeFold
 from curvfed.extensions.cluster.commands.link import split_address
 from curvfed.extensions.cluster.commands.registry import register_nodes
 from curvfed.extensions.cluster.commands.setup import POLICY, add_node, make_cluster
+from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 
 LONG = 600.0
@@ -765,7 +767,18 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
     (fake / "results" / "one" / "config.toml").touch()
     answer(fake, "finished:failed", "finished:completed")
     with pytest.raises(
-        ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'
+        ConfigError,
+        match=r'run-name = "one": .*one exists; allowed is a new name, or resume = true',
     ):
         submitted(folder, fake, retries=3)
+    assert not (fake / "asked").exists()
+
+
+def test_a_resumed_run_with_a_changed_key_is_refused_before_nodes_are_asked(folder, fake):
+    settings = {"results-dir": str(fake / "results"), "run-name": "one"}
+    begun = RunDirectory.open(parse(settings))
+    begun.lock.release()
+    answer(fake, "finished:completed")
+    with pytest.raises(ConfigError, match="seed = 5, but the run began with 0"):
+        submitted(folder, fake, resume=True, seed=5)
     assert not (fake / "asked").exists()

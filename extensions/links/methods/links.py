@@ -45,6 +45,8 @@ POINTS = ("entities", "operator.translations")
 class Keys(Table):
     """Keys of all embeddings of links."""
 
+    of_data = ("hold_out", "trained_ends", "closure", "reciprocal")
+
     negatives: int = Field(default=50, ge=1, le=10_000)
     """entities that a step draws per link, among which the right tail is chosen"""
     hold_out: bool = True

@@ -17,7 +17,7 @@ from scipy import stats
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.sweeps.commands.compare.printed import print_table
-from curvfed.extensions.sweeps.commands.pages.selection import Run, varying_keys
+from curvfed.extensions.sweeps.commands.pages.selection import Run, data_keys, varying_keys
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     SweepTable,
@@ -29,6 +29,7 @@ from curvfed.extensions.sweeps.commands.pages.texts import latex, markdown
 from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.extensions.sweeps.commands.sweep.results import Results
 from curvfed.server_app.report.page import Cell, Table
+from curvfed.strategies.config.run_config import defaults
 
 METHODS = ("local", "fedavg", "flatland")
 CLIENTS = (10, 20)
@@ -123,6 +124,22 @@ def test_cells_of_two_seeds_have_the_difference_alone(values):
     (text,) = re.findall(r"\((.*?)\)", cells_of(table)["flatland", "10"][0])
     assert text == f"+{float(row['difference']):.1f}"
     assert "interval" not in as_text(table).legend
+
+
+@pytest.mark.parametrize("key", ["links.closure", "images.pooled", "points.classes", "test-size"])
+def test_runs_on_different_data_are_not_ranked_against_each_other(key):
+    scores = (("a", "x", 0.9), ("b", "x", 0.8), ("a", "y", 0.1), ("b", "y", 0.2))
+    runs = [
+        run_of({"method": method, key: value, "seed": 0}, global_accuracy=score)
+        for method, value, score in scores
+    ]
+    cells = make_table(runs, "").cells
+    best = cells[cells["best"] & (cells["figure"] == "global_accuracy")]
+    assert [*zip(best["method"], best[key], strict=True)] == [("a", "x"), ("b", "y")]
+
+
+def test_data_keys_exist():
+    assert set(data_keys()) <= {"num-supernodes", *defaults()}
 
 
 def test_a_key_in_which_only_others_vary_pairs_them_all():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from curvfed.extensions.sweeps.commands.pages.selection import DATA_KEYS, FIGURE, Run, values_of
+from curvfed.extensions.sweeps.commands.pages.selection import FIGURE, Run, data_keys, values_of
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     CSV_COLUMNS,
@@ -67,7 +67,7 @@ class PaperTable:
     @property
     def ranks_rows(self) -> bool:
         """Whether the best of a row is marked, and not that of a column."""
-        return set(self.rows) <= set(DATA_KEYS)
+        return set(self.rows) <= set(data_keys())
 
     @property
     def absent(self) -> list[str]:

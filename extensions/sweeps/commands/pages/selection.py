@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +13,15 @@ from curvfed.extensions.sweeps.commands.pages import METRICS, SCORES
 from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Place, Planned
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.base.figures import BEST, PERSONAL_ACCURACY, VALIDATION, find
+from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import SHARED
+from curvfed.strategies.methods import table_of
 from curvfed.strategies.wire.messages import TRAIN
+from curvfed.tasks.kinds import KINDS
 
 FIGURE = "figure"
 """The column of a frame that names the figure of a row."""
-
-DATA_KEYS = (
-    "dataset",
-    SUPERNODES,
-    "partition",
-    "alpha",
-    "shards",
-    "min-client-size",
-    "train-size",
-    "test-size",
-    "test-data",
-    "images.train-subset",
-    "images.test-subset",
-    "images.pooled",
-    "points.classes",
-    "points.num",
-    "points.sample-radius",
-    "points.reference",
-    "points.margin",
-)
-"""Keys that set the data and the number of clients: configurations that differ in one are not
-ranked against each other."""
 
 LAST = (*(f"metrics.{name}" for name in METRICS), PERSONAL_ACCURACY)
 """The personal scores after the last round, of runs without validation data."""
@@ -52,6 +36,17 @@ USUAL = (
 
 COSTS = ("bytes_up", "bytes_down")
 """The costs of a table."""
+
+
+@cache
+def data_keys() -> tuple[str, ...]:
+    """Keys that set the data and the number of clients: configurations that differ in one are not
+    ranked against each other."""
+    of_tasks = {table: table_of(table) for kind in KINDS.values() for table in kind.tables}
+    keys = [SUPERNODES, *map(kebab, RunKeys.of_data)]
+    for table, fields in (SHARED | of_tasks).items():
+        keys += [f"{table}.{kebab(field)}" for field in fields.of_data]
+    return tuple(keys)
 
 
 @dataclass(frozen=True)
@@ -192,7 +187,7 @@ def values_of(
             row["value"] = None if value is None else find(figure).scale * value
             row["not_made"] = int(not run.row)
             row["lacking"] = int(run.is_completed and value is None)
-            row["data"] = repr(run.place(DATA_KEYS))
+            row["data"] = repr(run.place(data_keys()))
             rows.append(row)
     # Of objects, so that the keys' values stay as they are.
     columns = (FIGURE, "seed", "value", "not_made", "lacking", "error", "data")

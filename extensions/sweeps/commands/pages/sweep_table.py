@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from curvfed.extensions.sweeps.commands.pages.selection import (
-    DATA_KEYS,
     FIGURE,
     Run,
+    data_keys,
     fewest_examples,
     usual_figures,
     values_of,
@@ -134,7 +134,7 @@ def _differences(values: pd.DataFrame, index: list[str], against: str) -> pd.Dat
     common = [
         key
         for key in index
-        if key != "method" and (key in (*DATA_KEYS, FIGURE) or reference[key].nunique() > 1)
+        if key != "method" and (key in (*data_keys(), FIGURE) or reference[key].nunique() > 1)
     ]
     shared = list(dict.fromkeys([*common, "seed"]))
     both = values[~is_other].merge(
