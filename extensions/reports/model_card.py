@@ -121,7 +121,7 @@ def _origin(run: Run, task: str) -> str:
     data = "one data set" if number == 1 else f"{number} data sets"
     # Sets of graphs are shared out without a partition of the configuration.
     means = "" if KINDS[task].has_spaces else f" by {run.config.partition}"
-    return f"in a simulation: {data}, cut among {len(run.federation.nodes)} clients{means}"
+    return f"on {data}, cut among {len(run.federation.nodes)} clients{means}"
 
 
 def model_card(

@@ -29,6 +29,9 @@ from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import AGREE, EVALUATE, FINE_TUNE, SUM
 from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
+TableRow = tuple[list[str], list[Cell]]
+"""The names at the head of a row, and its cells."""
+
 MOST_DROPPED = 100
 """Dropped replies that are listed."""
 
@@ -74,39 +77,59 @@ def duration(seconds: Any) -> str:
 
 
 def headline(run: RunFiles) -> Table:
-    """The run's scores with their 95% intervals, and the score of the trivial answer."""
+    """The run's scores with their 95% intervals, each above the score of its trivial answer."""
+    return Table("", [""], ["test score", "95% interval"], [*_of_server(run), *_of_clients(run)])
+
+
+def _of_server(run: RunFiles) -> list[TableRow]:
+    """The score on the server's test data; empty without any."""
     figures = summary_figures(run.summary)
-    rows = []
     tested = run.global_test.labels if run.global_test is not None else None
     tested = run.hulls.test.labels if run.hulls is not None else tested
     by_metric = f"global_{run.metric}"
     shared = by_metric if by_metric in figures else GLOBAL_ACCURACY
     reached: Any = figures.get(shared)
-    if is_number(reached):
-        count = 0 if tested is None else len(tested)
-        interval = wilson(round(reached * count), count) if count else None
-        words = f"{words_of(shared, figures)}{_examples(shared, figures)}"
-        rows.append(_accuracy(words, reached, interval))
+    if not is_number(reached):
+        return []
+    count = 0 if tested is None else len(tested)
+    interval = wilson(round(reached * count), count) if count else None
+    words = f"{words_of(shared, figures)}{_examples(shared, figures)}"
+    rows = [_accuracy(words, reached, interval)]
+    trivial = f"global_{_trivial(run)}"
+    score: Any = figures.get(trivial)
+    if score is None and tested is not None and count:
+        _, class_sizes = np.unique(tested, return_counts=True)
+        score = float(class_sizes.max() / count)
+    if is_number(score):
+        rows.append(_accuracy(find(trivial).words, score, None))
+    return rows
+
+
+def _of_clients(run: RunFiles) -> list[TableRow]:
+    """The mean of the clients' scores; empty without any."""
+    figures = summary_figures(run.summary)
     name = run.metric if run.metric in figures else PERSONAL_ACCURACY
     mean: Any = figures.get(name)
+    if not is_number(mean):
+        return []
     spread: Any = figures.get(f"{name.removesuffix('_mean')}{STD}")
     clients = run.summary.get("num_clients") or 0
     left_out = "clients_left_out" if name == PERSONAL_ACCURACY else f"{name}_clients_left_out"
     measured = clients - (figures.get(left_out) or 0)
-    if is_number(mean):
-        interval = mean_interval(mean, spread, measured)
-        words = f"{words_of(name, figures)}, mean of {measured} clients{_examples(name, figures)}"
-        rows.append(_accuracy(words, mean, interval))
+    words = f"{words_of(name, figures)}, mean of {measured} clients{_examples(name, figures)}"
+    rows = [_accuracy(words, mean, mean_interval(mean, spread, measured))]
     if name in GUESSES:
         rows.append(_accuracy("a guess", GUESSES[name], None))
-    trivial = TRIVIAL_OF.get(run.metric, TRIVIAL_OF["accuracy"])
+    trivial = _trivial(run)
     score: Any = figures.get(trivial)
-    if score is None and tested is not None and len(tested):
-        _, class_sizes = np.unique(tested, return_counts=True)
-        score = float(class_sizes.max() / len(tested))
-    if rows and is_number(score):
+    if is_number(score):
         rows.append(_accuracy(find(trivial).words, score, None))
-    return Table("", [""], ["test score", "95% interval"], rows)
+    return rows
+
+
+def _trivial(run: RunFiles) -> str:
+    """The figure with the score of the trivial answer at the clients."""
+    return TRIVIAL_OF.get(run.metric, TRIVIAL_OF["accuracy"])
 
 
 def _examples(name: str, figures: Mapping[str, Any]) -> str:
@@ -115,9 +138,7 @@ def _examples(name: str, figures: Mapping[str, Any]) -> str:
     return f", {examples_text(number)}" if is_number(number) else ""
 
 
-def _accuracy(
-    words: str, value: float, interval: tuple[float, float] | None
-) -> tuple[list[str], list[Cell]]:
+def _accuracy(words: str, value: float, interval: tuple[float, float] | None) -> TableRow:
     text = " – ".join(map(percent, interval)) if interval else ""
     return [words], [Cell(percent(value), is_best=interval is not None), Cell(text)]
 

@@ -55,7 +55,7 @@ def test_the_card_names_no_path_and_no_class(own_home, tmp_path):
 def test_the_card_says_whether_the_data_were_those_of_owners(own_home, tmp_path):
     trained = run(tmp_path, "parts", clients=2, dataset="trees", partition="random", **SETTINGS)
     card = (trained.path / "model-card.md").read_text()
-    assert "trained in a simulation: one data set, cut among 2 clients by random.\n" in card
+    assert "trained on one data set, cut among 2 clients by random.\n" in card
     assert "owners" not in card
     write_user_graph(tmp_path / "graph.pt")
     nodes = [{"data-path": str(tmp_path / "graph.pt")}] * 2

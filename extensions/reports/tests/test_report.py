@@ -155,6 +155,22 @@ def test_the_mean_of_a_metric_is_over_the_clients_that_have_it(copies):
     assert [cell.text for cell in cells] == ["80.0%", "77.0% – 83.0%"]
 
 
+def test_each_score_stands_above_its_own_trivial_answer(copies):
+    folder = copies["images"]
+    metrics = {"global_majority_accuracy": 0.125, "majority_accuracy": 0.375}
+    change_json(folder / "summary.json", lambda summary: summary["metrics"].update(metrics))
+    rows = headline(RunFiles(folder)).rows
+    texts = [(words, cells[0].text) for (words,), cells in rows]
+    assert [words.partition(",")[0] for words, _ in texts[::2]] == [
+        "global accuracy",
+        "personal accuracy",
+    ]
+    assert texts[1::2] == [
+        ("accuracy of the most frequent class, global", "12.5%"),
+        ("accuracy of the majority class", "37.5%"),
+    ]
+
+
 def test_what_other_machines_say_stays_text(copies):
     folder = copies["graphs"]
 
