@@ -3,7 +3,7 @@ differential privacy nothing leaves a node without its cost in the ledger."""
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import numpy as np
@@ -54,6 +54,18 @@ class Contribution(Statistics):
         figures = {name: value for name, value in self.figures.items() if name != SECONDS}
         values = [self.digest, weight, sorted(figures.items())]
         return sha256(json.dumps(values).encode()).hexdigest()
+
+    def without_change(self) -> "Contribution":
+        """The contribution of a client that did not train: the parameters as received, and zeros in
+        place of other arrays."""
+        from curvfed.strategies.config.secure_phases import parameters
+
+        unmoved = parameters(self.received or {})
+        arrays = {
+            name: unmoved[name] if name in unmoved else np.zeros_like(array)
+            for name, array in self.arrays.items()
+        }
+        return replace(self, arrays=arrays, figures={})
 
 
 Work = Callable[[Client, Request], Contribution]

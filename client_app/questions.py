@@ -6,12 +6,14 @@ import json
 from hashlib import sha256
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.ledger_memory import IN_SUMS, OPEN
 from curvfed.client_app.node.ledger_runs import SEED
 from curvfed.strategies.base.run_keys import OF_THE_SERVER
+from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.masked import TARGETS, is_masked, start_digest
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import TRAIN, Request
+from curvfed.strategies.wire.messages import MEASURE, TRAIN, Request
 
 HARMLESS = OF_THE_SERVER | {
     # The run's name, data folder, and end. Earlier effects of the number of rounds are in
@@ -39,6 +41,11 @@ HARMLESS = OF_THE_SERVER | {
 its server reads, are such keys too. Every other key makes another configuration."""
 
 
+MEASUREMENTS = 3
+"""Maximum number of configurations under which a node that may refuse says, before a one-shot sum,
+whether its policy allows it: each answer bounds the size of a class."""
+
+
 def admit(client: Client, request: Request) -> None:
     """Refuse a question that is asked under more configurations than the policy allows, before
     anything of its answer is computed.
@@ -56,6 +63,9 @@ def admit(client: Client, request: Request) -> None:
     is_open = not client.config.is_masked
     if client.ledger is None or client.node.rules is None or not client.split_digest:
         return
+    if phase == MEASURE and client.node.hull_max_share < 1 and not client.config["hull.dry-run"]:
+        what = f"measurements of {client.config.method} {client.split_digest.hex()}"
+        client.ledger.admit_few(what, _configuration(client), MEASUREMENTS)
     if not is_sum and (client.method.is_one_shot or phase not in TARGETS):
         return
     questions = {}
@@ -75,19 +85,39 @@ def admit(client: Client, request: Request) -> None:
     )
 
 
+def admit_data(client: Client) -> None:
+    """Refuse values that depend on the data alone if they have left the other way, in a sum or in
+    the open: beside a sum, open values of all other members are this member's, whatever the seed.
+
+    Raises
+    ------
+    SecureSumError
+    """
+    if client.ledger is None or client.node.rules is None or not client.split_digest:
+        return
+    way = IN_SUMS if client.is_masked else OPEN
+    limit = client.node.rules.runs.configurations
+    client.ledger.admit_data(client.split_digest.hex(), way, limit)
+
+
 def _configuration(client: Client) -> str:
     """The digest of everything that shapes a client's vectors, except the start, which has the
     seed."""
     harmless = HARMLESS | client.config.resumable_keys
     values = {key: value for key, value in flatten(client.config).items() if key not in harmless}
+    # With other minima of the policy, the classes or entities of other members are summed.
+    rules: list[int | None] = []
+    if client.node.rules and (client.method.is_one_shot or sums_by_name(client.config)):
+        minima = [client.node.rules.leaves.hull_min_class_size, client.node.rules.sums.min_holders]
+        rules = minima if any(minima) else []
     # The only effects of a data set's name on data of a node's own.
     names = ("mean", "std", "augments")
     pixels = [getattr(client.data, name, None) for name in names]
     if client.method.is_one_shot:
-        return _digest([values, pixels])
+        return _digest([values, pixels, *rules])
     del values["seed"]
     fixed = client.config.fixed_by_num_rounds
-    return _digest([values, pixels, fixed, client.split_digest.hex()])
+    return _digest([values, pixels, fixed, client.split_digest.hex(), *rules])
 
 
 def _digest(values: object) -> str:

@@ -11,13 +11,17 @@ from torch import Tensor, nn
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, Work, check_contribution
 from curvfed.client_app.data import check_class_sizes, has_small_class
+from curvfed.client_app.questions import admit_data
 from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.calibration import Calibration
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays
+from curvfed.strategies.base.training import TrainingError
+from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, Request
 
@@ -80,8 +84,17 @@ def train(client: Client, request: Request) -> Contribution:
     started = time.perf_counter()
     received = prepare(client, request)
     learner = client.learner
+    if learner.sums_by_name:
+        admit_data(client)
     before = client.scores()
-    trained = client.fit(request.header.round)
+    try:
+        trained = client.fit(request.header.round)
+    except TrainingError as error:
+        if not _stays_silent(client, error):
+            raise
+        prepare(client, request)
+        client.commit(request.header.round, base=request.stamp)
+        return Contribution(learner.share(), _weight(client), received=received).without_change()
     figures = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
     if trained is not None:
         figures |= {"loss": trained.loss, "steps": float(trained.steps)}
@@ -95,11 +108,30 @@ def train(client: Client, request: Request) -> Contribution:
     client.commit(request.header.round, base=request.stamp)
     return Contribution(
         learner.share(),
-        client.task.num_examples,
+        _weight(client),
         figures,
         received=received,
         scored=learner.scored,
     )
+
+
+def _stays_silent(client: Client, error: TrainingError) -> bool:
+    """Whether a failure stays at the client, which then takes part in a secure sum without a
+    change: in the open it would tell of this member alone."""
+    is_silent = client.is_masked and client.node.is_real and error.kind == "not-finite"
+    if is_silent:
+        log.error("%s; this node adds no change to the sum", error)
+    return is_silent
+
+
+def _weight(client: Client) -> int:
+    """The number of training examples. If a secure sum over single classes follows, only those of
+    classes that it has: the difference of the two sums would be the size of a class that
+    stays."""
+    if client.config.calibrator is None or not sums_by_name(client.config):
+        return client.task.num_examples
+    labels = client.task.train_labels.numpy(force=True)
+    return int(client.leaving.examples(labels).sum())
 
 
 def evaluate(client: Client, request: Request) -> Contribution:
@@ -114,7 +146,12 @@ def fine_tune(client: Client, request: Request) -> Contribution:
     started = time.perf_counter()
     received = prepare(client, request)
     before = client.task.scores(client.model)
-    tuned = client.fine_tune(request.header.round)
+    try:
+        tuned = client.fine_tune(request.header.round)
+    except TrainingError as error:
+        if not _stays_silent(client, error):
+            raise
+        return Contribution({}, 0, received=received)
     figures = {f"{name}{BEFORE}": value for name, value in before.items()}
     figures |= client.task.scores(tuned.model)
     if tuned.loss is not None:
@@ -130,6 +167,8 @@ def calibrate(client: Client, request: Request) -> Contribution:
     prepare(client, request)
     calibration = client.config.calibrator
     assert calibration is not None, "the phase is refused before"
+    if all(name.startswith(HEAD) for name in client.tensors):  # the features are fixed
+        admit_data(client)
     sums, num_examples = class_sums(client, calibration)
     variances = None
     if calibration.is_private:

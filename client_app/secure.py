@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, check_contribution, check_paid
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.config.masked import basis_of, sum_number
 from curvfed.strategies.config.secure_phases import (
     MASKED,
@@ -43,6 +44,9 @@ STATE = "secure-sum"
 
 VECTOR = "vector"
 """Name of a vector in the node's store of sums."""
+
+OF_VALUES = ("not-finite", "value-too-large")
+"""The kinds of errors about the values of a member's vector."""
 
 Answer = dict[str, Any]
 
@@ -117,9 +121,8 @@ def _max_weight(client: Client, others: int) -> float:
     examples = int(client.data.train.sum())
     if client.ledger is None or not examples:
         return allowed
-    data = f"{client.data_state} {rules.sums.weight_share:g}"
     weight = int(min(examples, allowed))
-    return client.ledger.keep_weight(data, weight, rules.runs.configurations)
+    return client.ledger.keep_weight(client.data_state, weight, rules.runs.configurations)
 
 
 def masked_answer(
@@ -198,15 +201,17 @@ def mask_contribution(
             contribution.weight,
             weight,
         )
-    received = contribution.received or {}
-    bound = contribution.bound or client.run_guard.limit(received)
-    if session.phase == TRAIN:
-        num_values = session.length - vector_length(0)
-        reduced = replace(contribution, weight=weight)
-        values = client.guard.update_vector(reduced, received, num_values, bound)
-    else:
-        shared = share * contribution.flatten()
-        values = client_vector(shared, weight, contribution.figures, bound)
+    bound = contribution.bound or client.run_guard.limit(contribution.received or {})
+    reduced = replace(contribution, weight=weight)
+    try:
+        values = _values(client, session, reduced, share, bound)
+    except SecureSumError as error:
+        if not client.node.is_real or error.kind not in OF_VALUES:
+            raise
+        # Said in the open, it would be a fact about this member alone: a server could ask for it
+        # with parameters that overflow from some value of a record on.
+        log.error("%s; this node adds no change to the sum", error)
+        values = _values(client, session, reduced.without_change(), share, bound)
     encoding = sum_encoding(bound, len(session.clients))
     if session.modulus != encoding.modulus:
         raise SecureSumError(
@@ -232,6 +237,19 @@ def mask_contribution(
         digest=contribution.digest_for(weight) if hide is None else "",
         has_noise=hide is not None,
     )
+
+
+def _values(
+    client: Client, session: Session, contribution: Contribution, share: float, bound: float
+) -> Floats:
+    """The vector of a contribution, before it is encoded; `share` is that of its weight which is
+    left."""
+    if session.phase == TRAIN:
+        num_values = session.length - vector_length(0)
+        received = contribution.received or {}
+        return client.guard.update_vector(contribution, received, num_values, bound)
+    shared = share * contribution.flatten()
+    return client_vector(shared, contribution.weight, contribution.figures, bound)
 
 
 def masked(

@@ -19,13 +19,11 @@ CLOSE = 1e-2
 and versions of torch draw slightly different numbers, and the wire may round them."""
 
 SUMMED = "summed"
-SCORED = "scored"
-"""Names of a real node's notes about a run: whether its sum of a one-shot run has left, and the
-digests of the models that it then scored."""
+"""Name of a real node's note about a run: that its sum of a one-shot run has left."""
 
 MODELS_PER_SUM = 10
-"""Maximum number of models of a one-shot run that a node scores: a resumed run may learn others
-from its sum."""
+"""Maximum number of models of a one-shot method that a node scores of one state of its data, in all
+runs: a resumed run, or one with another classifier, may learn others from the same sum."""
 
 
 def check_start(client: Client, request: Request, received: Arrays) -> None:
@@ -76,24 +74,15 @@ def check_model(client: Client, received: Arrays) -> None:
     rules = client.node.rules
     if rules is None or rules.runs.starts == ANY:
         return
-    notes = client.files.notes
-    if not notes.read(SUMMED):
+    if not client.files.notes.read(SUMMED):
         raise ConfigError(
             "this node scores the model of a one-shot run once its sum has left, and it has not:"
             ' [runs] starts = "any" in its policy.toml would allow any model',
             key="other-start",
         )
-    digest = start_digest(received)
-    scored = notes.read(SCORED)
-    if digest in scored:
-        return
-    if len(scored) >= MODELS_PER_SUM:
-        raise ConfigError(
-            f"this node has scored {MODELS_PER_SUM} models of this run, as many as it scores of"
-            " one sum",
-            key="many-models",
-        )
-    notes.write(SCORED, [*scored, digest])
+    if client.ledger is not None:
+        what = f"models of {client.config.method} {client.data_state}"
+        client.ledger.admit_few(what, start_digest(received), MODELS_PER_SUM)
 
 
 def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:

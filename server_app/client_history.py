@@ -1,7 +1,6 @@
 """A run's notes about its clients, round by round: steps, losses, falls, long updates, absences and
 lost state."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -50,9 +49,6 @@ def note_training(
             reason = answer.reasons.get(partition, "it dropped out of the secure sum")
             state.absences[partition] = {"rounds": absence["rounds"] + 1, "reason": reason}
     name = "score" if federation.metric == "accuracy" else "accuracy"
-    if answer.cohort is not None:  # a mean above one step needs a client with more than one
-        mean_steps, _ = answer.cohort.get("steps", (0, 0))
-        state.most_steps = max(state.most_steps, math.ceil(mean_steps))
     metrics = {partition: reply.metrics for partition, reply in answer.replies.items()}
     losses = [scores["loss"] for scores in metrics.values() if "loss" in scores]
     state.largest_loss = max(losses, default=(answer.cohort or {}).get("loss", (0.0, 0))[0])

@@ -57,11 +57,16 @@ REGROUP = "regroup"
 SPLIT = "split"
 CONFIGURATION = "configuration"
 WEIGHT = "weight"
+LIMITED = "limited"
+WAY = "way"
 """Kinds of lines."""
 
 OPEN = "open"
 """The configuration of all runs that a node has answered in the open from a start: they count as
 one."""
+
+IN_SUMS = "sums"
+"""Beside `OPEN`: that values of the data alone left in sums."""
 
 _TEXT_SETS = ("runs", "points", "refusals")
 """The sets of str in the memory."""
@@ -77,6 +82,8 @@ _PLAIN = (
     "questions",
     "configurations",
     "weights",
+    "limited",
+    "ways",
 )
 """The attributes of the memory with types of JSON."""
 
@@ -118,8 +125,12 @@ class Memory:
     configurations : dict of str to list of str
         By name of a question: the digests of the configurations that have asked it, and `OPEN`.
     weights : dict of str to list of int
-        By state of the data and `weight-share`: the node's largest weights in sums, since the last
-        change of the group.
+        By state of the data: the node's largest weights in sums, since the last change of the
+        group.
+    limited : dict of str to list of str
+        By a thing of which the node answers few: the digests of those that it has answered.
+    ways : dict of str to list of str
+        By state of the data: `IN_SUMS` and `OPEN`, the ways in which values of the data alone left.
     """
 
     runs: set[str] = field(default_factory=set)
@@ -136,6 +147,8 @@ class Memory:
     questions: dict[str, list[str]] = field(default_factory=dict)
     configurations: dict[str, list[str]] = field(default_factory=dict)
     weights: dict[str, list[int]] = field(default_factory=dict)
+    limited: dict[str, list[str]] = field(default_factory=dict)
+    ways: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -174,7 +187,13 @@ class Memory:
                 if line["configuration"] not in asked:
                     asked.append(line["configuration"])
         elif line["kind"] == WEIGHT:
-            self.weights.setdefault(line["data"], []).append(line["weight"])
+            # A line of an earlier version also has the policy's weight-share.
+            data = line["data"].partition(" ")[0]
+            self.weights.setdefault(data, []).append(line["weight"])
+        elif line["kind"] == LIMITED:
+            self.limited.setdefault(line["what"], []).append(line["digest_of"])
+        elif line["kind"] == WAY:
+            self.ways.setdefault(line["data"], []).append(line["way"])
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 

@@ -5,7 +5,16 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from curvfed.client_app.node.ledger_file import LedgerFile, time_now
-from curvfed.client_app.node.ledger_memory import CONFIGURATION, OPEN, RUN, SPLIT, WEIGHT
+from curvfed.client_app.node.ledger_memory import (
+    CONFIGURATION,
+    IN_SUMS,
+    LIMITED,
+    OPEN,
+    RUN,
+    SPLIT,
+    WAY,
+    WEIGHT,
+)
 from curvfed.strategies.errors import ConfigError, SecureSumError
 
 RUNS_PER_DAY = 1000
@@ -16,6 +25,10 @@ its ledger."""
 SEED = "seed "
 START = "sha256:"
 """Beginnings of the names of questions: a run's seed, and the digest of its start."""
+
+
+_OTHER_WAY = {IN_SUMS: ("sent openly", "false"), OPEN: ("masked", "true")}
+"""By the way of a run: what the node has done before, and the value of `secure-sum` for it."""
 
 
 class LedgerOfRuns(LedgerFile):
@@ -127,7 +140,7 @@ class LedgerOfRuns(LedgerFile):
         Parameters
         ----------
         data : str
-            The state of the data, and the policy's `weight-share`.
+            The state of the data.
         weight : int
             As the peers' numbers allow it now.
         limit : int
@@ -152,6 +165,65 @@ class LedgerOfRuns(LedgerFile):
                 )
             self.write(file, WEIGHT, data=data, weight=weight)
         return weight
+
+    def admit_few(self, what: str, digest: str, limit: int) -> None:
+        """Record a question of a kind of which the node answers few, before it answers; once.
+
+        Parameters
+        ----------
+        what : str
+            The kind, such as models of a method, and the state of the data.
+        digest : str
+            The digest of the question.
+        limit : int
+            Maximum number of questions.
+
+        Raises
+        ------
+        ConfigError
+        """
+        with self.locked() as file:
+            answered = self.memory.limited.get(what, [])
+            if digest in answered:
+                return
+            if len(answered) >= limit:
+                kind = what.rpartition(" ")[0]
+                raise ConfigError(
+                    f"this node has answered {limit} {kind} on its present data, as many as it"
+                    " answers",
+                    key="few-answers",
+                )
+            self.write(file, LIMITED, what=what, digest_of=digest)
+
+    def admit_data(self, data: str, way: str, limit: int) -> None:
+        """Record how values of the data alone leave, before they do; once.
+
+        Parameters
+        ----------
+        data : str
+            The state of the data.
+        way : {IN_SUMS, OPEN}
+        limit : int
+            Maximum number of ways.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        with self.locked() as file:
+            ways = self.memory.ways.get(data, [])
+            if way in ways:
+                return
+            if len(ways) >= limit:
+                earlier, allowed = _OTHER_WAY[way]
+                raise SecureSumError(
+                    f"this node has {earlier} sums over its present data that no seed changes;"
+                    " together with this run that can reveal what a sum hides: allowed are"
+                    f" secure-sum = {allowed}, or more than [runs] configurations = {limit} in this"
+                    " node's policy",
+                    key="other-way",
+                )
+            self.write(file, WAY, data=data, way=way)
 
     def check_number(self, kind: str, limit: int, words: str) -> None:
         """Refuse another line of a kind once today's lines reach the limit."""

@@ -104,7 +104,7 @@ _TRAINING = (
     count("num_examples", "training examples", CLIENT),
     Figure("weight", "weight in the aggregation", (CLIENT,)),
     Figure("curvature", "curvature", (CLIENT,), is_sent=True),
-    count("steps", "local steps", CLIENT, is_sent=True),
+    count("steps", "local steps", CLIENT, is_sent=True, is_open=True),
 )
 
 _COSTS = (
@@ -269,7 +269,11 @@ HULL_COUNTS = ("points", "revealed", "vertices", "moved", "thinned")
 """Those about a client's hulls."""
 
 SUMMED = tuple(name for name, row in SENT.items() if name not in HULL_COUNTS and not row.is_open)
-"""Those that a secure sum adds up, in the order of their coordinates."""
+"""Those that a secure sum adds up, in the order of their coordinates. The numbers of steps are not
+among them: at several sizes of a batch, their sums give each member's number of examples."""
+
+SHARES = frozenset(name for name in SUMMED if SENT[name].unit == "%")
+"""Those of them that are fractions of a member's examples."""
 
 MEANS = tuple(name for name, row in SENT.items() if ROUND in row.levels)
 """Those with their mean over the clients in `rounds.csv`."""

@@ -99,7 +99,7 @@ class FedNovaClient(Learner):
         """θₖ; in a secure sum θ + dₖ, and ‖aₖ‖₁."""
         shared = super().share()
         config = self.local.config
-        if not config.secure_sum or not self._steps:
+        if not config.secure_sum:
             return shared
         length = gradient_weight(self._steps, _momentum(config))
         normed = {
@@ -107,7 +107,7 @@ class FedNovaClient(Learner):
                 array
                 if is_buffer(name)
                 else self._received[name]
-                + (array - self._received[name].astype(np.float64)) / length
+                + (array - self._received[name].astype(np.float64)) / (length or 1)
             )
             for name, array in shared.items()
         }

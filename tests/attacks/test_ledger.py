@@ -198,7 +198,8 @@ def test_members_with_an_example_each_hide_no_other(tmp_path, observer):
         policy = f"[sums]\nothers-examples = 2\nweight-share = {share}\n"
         observer.sums.clear()
         observer.parts.clear()
-        run(tmp_path, f"run{share}", nodes=with_policy(tmp_path, nodes, policy), **SUMMED)
+        others = real_nodes(tmp_path / f"nodes{share}", graphs_of(60, 1, 1))
+        run(tmp_path, f"run{share}", nodes=with_policy(tmp_path, others, policy), **SUMMED)
         assert low < observer.error(observer.sums[0], 0) < high
 
 

@@ -17,6 +17,7 @@ from policies import sharing_nodes, with_policy
 from safetensors.numpy import save_file
 
 from curvfed.client_app import start
+from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import ClientFiles
 from curvfed.server_app.run import RoundError
@@ -161,7 +162,11 @@ def test_phases_before_any_training_start_from_the_seed(phase, tmp_path, monkeyp
 def test_the_model_of_a_one_shot_run_is_scored_after_its_sum(tmp_path):
     """A server that asks for scores alone got the votes of a node on any classifier."""
     client: Any = SimpleNamespace(
-        node=SimpleNamespace(rules=Policy()), files=ClientFiles(tmp_path, {})
+        node=SimpleNamespace(rules=Policy()),
+        files=ClientFiles(tmp_path, {}),
+        ledger=Ledger(tmp_path / "ledger.jsonl"),
+        config=SimpleNamespace(method="hull"),
+        data_state="state",
     )
     model = {"groups": np.arange(2)}
     with refuses("other-start", "once its sum has left", error=ConfigError):
@@ -170,7 +175,7 @@ def test_the_model_of_a_one_shot_run_is_scored_after_its_sum(tmp_path):
     for number in range(start.MODELS_PER_SUM):
         start.check_model(client, {"groups": np.arange(number)})
     start.check_model(client, model)  # again, as after the run was resumed
-    with refuses("many-models", error=ConfigError):
+    with refuses("few-answers", "10 models of hull", error=ConfigError):
         start.check_model(client, {"groups": np.arange(99)})
 
 

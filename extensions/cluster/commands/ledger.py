@@ -132,12 +132,14 @@ def _details(line: dict[str, object]) -> str:
     from curvfed.client_app.node.ledger_memory import (
         ACCEPTED,
         CONFIGURATION,
+        LIMITED,
         POINTS,
         REFUSAL,
         REGROUP,
         RUN,
         SPLIT,
         SUM,
+        WAY,
         WEIGHT,
     )
 
@@ -152,6 +154,10 @@ def _details(line: dict[str, object]) -> str:
         return f"{str(line['configuration'])[:12]} for {names}"
     if line["kind"] == WEIGHT:
         return f"weight up to {line['weight']} in sums of {str(line['data'])[:12]}"
+    if line["kind"] == WAY:
+        return f"{line['way']} of {str(line['data'])[:12]}"
+    if line["kind"] == LIMITED:
+        return f"{str(line['digest_of'])[:12]} of {str(line['what']).rpartition(' ')[0]}"
     if line["kind"] == ACCEPTED:
         return f"partition {line['peer']}, by {line['by']}"
     if line["kind"] == REGROUP:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from app_runs import Recorder
 from app_runs import run as run_app
 from equal_runs import figures
 from image_fixtures import write_classes
@@ -54,6 +55,26 @@ def settings(name: str, folder) -> dict[str, object]:
         "quiet": True,
         "report": False,
     }
+
+
+def test_sums_over_frozen_features_are_not_open_too(name, tmp_path):
+    """No seed changes them: those of the open members, taken from the masked sum, would be the last
+    member's."""
+    nodes = []
+    for site in range(CLIENTS):
+        counts = {"a": 14 + site, "b": 16 - site}
+        write_classes(tmp_path / f"data{site}", counts, shape=(32, 32), seed=site + 1)
+        place = {"data-path": str(tmp_path / f"data{site}"), "state-path": str(tmp_path / "state")}
+        nodes.append({"partition-id": site} | place)
+    keys = {"method": "fedavg", "calibration": "ffc", "dataset": "own", "num_rounds": 0}
+    keys |= {"embedding_dim": 0, "images__encoder": name, "images__size": SIZE}
+    run_app(tmp_path, "masked", nodes=nodes, secure_sum=True, **keys)
+    recorder = Recorder()
+    keys |= {"share_statistics": True, "seed": 1}
+    run_app(tmp_path, "open", nodes=nodes, intercept=recorder, **keys)
+    errors = [reply["header"]["error"] for reply in recorder.replies("calibrate")]
+    assert len(errors) == CLIENTS
+    assert all("secure-sum = true, or more than [runs] configurations = 1" in e for e in errors)
 
 
 def direct_features(name: str, pixels: torch.Tensor) -> torch.Tensor:

@@ -64,8 +64,16 @@ class Keys(Table):
 
     def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """Rows in space have keys that these methods lack."""
+        yield from _of_weights(config)
         if config.model in SPACE_MODELS:
             yield "model method", "method = links with this model"
+
+
+def _of_weights(config: RunKeys) -> Iterator[tuple[str, str]]:
+    """In a secure sum members weigh their links: sums of shares of them would tell their
+    numbers."""
+    if config.secure_sum and config.weights == "uniform":
+        yield "weights secure-sum", "weights = examples in a secure sum of links"
 
 
 class RowKeys(Keys):
@@ -107,6 +115,7 @@ class RowKeys(Keys):
 
     def conflicts(self, config: RunKeys) -> Iterator[tuple[str, str]]:
         """The inner product lacks a curved form and relations, and other models a space."""
+        yield from _of_weights(config)
         if config.model is not None and config.model not in SPACE_MODELS:
             yield "model method", "method = links-complex or links-rotate with this model"
         if self.score == "inner" and self.space:

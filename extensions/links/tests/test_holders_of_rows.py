@@ -24,6 +24,7 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Holders
 
@@ -48,6 +49,8 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, np.ndarray]]:
     """The sums that an honest server decodes."""
     return watched_sums(monkeypatch)
 
+
+OPEN = {"secure_sum": False, "seed": 1}
 
 LOOSE = "[sums]\nmin-holders = 1\n[runs]\nconfigurations = 2\n"
 
@@ -215,3 +218,24 @@ def test_open_runs_count_nothing(tmp_path):
     done = run(tmp_path, method="links", dataset="balanced-tree", num_rounds=1)
     assert HOLDERS not in phases(done)
     assert not done.personal(0) or not any(HOME in name for name in done.personal(0))
+
+
+def test_counts_of_links_leave_in_sums_or_in_the_open_whatever_the_seed(tmp_path):
+    """The counts of the open members, taken from the sum, would be those of the last one."""
+    nodes = taxonomies(tmp_path / "nodes")
+    keys = LINKS | {"num_rounds": 1}
+    run(tmp_path, "masked", nodes=nodes, **keys)
+    recorder = Recorder()
+    with pytest.raises(RoundError, match="secure-sum = true, or more than"):
+        run(tmp_path, "open", nodes=nodes, intercept=recorder, **keys | OPEN)
+    assert not any(reply["arrays"] for reply in recorder.replies(TRAIN) if "arrays" in reply)
+    allowed = with_policy(tmp_path, nodes, "[runs]\nconfigurations = 2\n")
+    run(tmp_path, "allowed", nodes=allowed, **keys | OPEN)
+
+
+def test_members_of_a_sum_of_links_weigh_their_links():
+    """Sums of shares of links would tell the numbers behind them."""
+    settings = {"method": "links", "dataset": "balanced-tree", "weights": "uniform"}
+    parse(settings)
+    with pytest.raises(ConfigError, match="weights = examples in a secure sum of links"):
+        parse(settings | {"secure-sum": True})

@@ -51,16 +51,23 @@ class HullClient(HullHalf, ClassifierClient):
 
     def measure(self, clients: int, question: Parts) -> Figures:
         """Log how many points would leave this client, before it sends any. A simulated client
-        also reports it to the server."""
+        also reports it to the server. In a dry run a node that would refuse only logs the reason:
+        an open refusal, asked for at many values of a key, would tell the sizes of its classes."""
         public = self.public(clients)
         if question.get("digest") != public.digest:
             raise MessageError(
                 "the server's public parameters differ from those of this client's configuration",
                 key="public-parameters",
             )
-        local = self._hulls(public)
-        self._log(local, public)
-        self._check_share(local, public)
+        try:
+            local = self._hulls(public)
+            self._log(local, public)
+            self._check_share(local, public)
+        except (ConfigError, DataError) as error:
+            if not (self.site.owns_data and self.keys.dry_run):
+                raise
+            log.warning("this node would not take part: %s", error)
+            return {}
         # With the sizes of hulls the server could assign the decoded hulls to clients.
         if self.site.owns_data:
             return {}

@@ -1,0 +1,232 @@
+"""What a server learns beside the sums of an ordinary run, or by two of them: numbers of examples
+behind scores and weights, errors and refusals in the open, and sums that no seed changes."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from app_runs import Recorder, phase_of, real_nodes, run
+from flwr.app import ConfigRecord, Message, RecordDict
+from graph_fixtures import user_fields
+from hull_nodes import nodes_of
+from image_fixtures import write_classes
+from policies import costs, with_policy
+from test_ledger import SUMMED, cells
+
+from curvfed.client_app import start
+from curvfed.client_app.client import Client
+from curvfed.server_app.run import RoundError
+from curvfed.server_app.secure import masked_cohort
+from curvfed.strategies.base.figures import SUMMED as SUMMED_FIGURES
+from curvfed.strategies.wire.codec import encode_arrays
+from curvfed.strategies.wire.exchange import FederationError
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+MASKED_ONLY = "[leaves]\nsecure-sum = true\n"
+
+Sums = list[tuple[list[str], int, dict[str, tuple[float, int]]]]
+
+
+@pytest.fixture
+def sums(monkeypatch) -> Sums:
+    """Of each decoded sum: the names of its arrays, its weight, and its figures."""
+    seen: Sums = []
+    decode = masked_cohort.decoded
+
+    def watched(residues: Any, encoding: Any, like: Any) -> Any:
+        total, means = decode(residues, encoding, like)
+        seen.append((sorted(like), total.weight, dict(means)))
+        return total, means
+
+    monkeypatch.setattr(masked_cohort, "decoded", watched)
+    return seen
+
+
+def image_nodes(folder: Path, shape: tuple[int, int], **rare: int) -> list[dict[str, Any]]:
+    """Three nodes with images of two classes; the first has further classes."""
+    nodes = []
+    for site in range(3):
+        counts = {"a": 24 + site, "b": 26 - site} | (rare if site == 0 else {})
+        write_classes(folder / f"data{site}", counts, shape=shape, seed=site + 1)
+        place = {"data-path": str(folder / f"data{site}"), "state-path": str(folder / f"s{site}")}
+        nodes.append({"partition-id": site} | place)
+    return nodes
+
+
+def changed(request: Message, arrays: dict[str, np.ndarray], number: int) -> Message:
+    """The request with other parameters, of this round."""
+    content = RecordDict(dict(request.content))
+    content["arrays"] = encode_arrays(arrays)
+    content["header"] = ConfigRecord(dict(content["header"]) | {"round": number})
+    message = Message(content, request.metadata.dst_node_id, request.metadata.message_type)
+    message.metadata.__dict__.update(request.metadata.__dict__)
+    return message
+
+
+def test_scores_in_sums_are_rounded_to_hundredths(tmp_path, sums, monkeypatch):
+    exact = []
+    scores = Client.scores
+
+    def noted(client: Client) -> dict[str, float]:
+        values = scores(client)
+        exact.append(values["score"])
+        return values
+
+    monkeypatch.setattr(Client, "scores", noted)
+    graphs = [user_fields(size, seed=index) for index, size in enumerate((57, 83, 119))]
+    run(tmp_path, nodes=real_nodes(tmp_path / "nodes", graphs), **SUMMED)
+    (figures,) = [figures for _, _, figures in sums if "loss" in figures]
+    mean, number = figures["score"]
+    assert mean * number * 100 == pytest.approx(round(mean * number * 100), abs=1e-4)
+    assert any(abs(100 * score - round(100 * score)) > 1e-3 for score in exact)
+
+
+def test_numbers_of_steps_stay():
+    """Their sums at several sizes of a batch tell each member's number of examples."""
+    assert "steps" not in SUMMED_FIGURES
+
+
+def test_a_class_that_stays_is_in_no_weight(tmp_path, sums):
+    nodes = image_nodes(tmp_path, (28, 28), rare=11)
+    keys = {"method": "fedavg", "calibration": "ffc", "dataset": "own", "secure_sum": True}
+    run(tmp_path, nodes=nodes, num_rounds=1, local_epochs=1, batch_size=16, **keys)
+    weights = [weight for names, weight, _ in sums if names]
+    assert len(weights) == 2
+    assert weights[0] == weights[1]
+
+
+def crafted(arrays: dict[str, np.ndarray], threshold: float) -> dict[str, np.ndarray]:
+    """Parameters that overflow where the first feature of a record is above a threshold."""
+    zeros = {name: np.zeros_like(array) for name, array in arrays.items()}
+    first = next(name for name, array in arrays.items() if array.ndim == 2)
+    zeros[first][0, 0] = np.float32(3.4028e38 / threshold)
+    return zeros
+
+
+PRIVATE = {"dp__unit": "client", "dp__epsilon": 8.0, "dp__force": True, "dp__clip": 1.0}
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+def test_whether_training_fails_stays_at_the_member(tmp_path, is_private):
+    graphs = [user_fields(60, seed=index) for index in range(3)]
+    for graph in graphs:
+        graph["edge_index"] = torch.zeros((2, 0), dtype=torch.int64)
+        graph["x"] = graph["x"].abs()
+    largest = max(float(graph["x"][:, 0].max()) for graph in graphs)
+    policy = MASKED_ONLY + "[privacy]\nmax-epsilon = 100.0\n" * is_private
+    nodes = with_policy(tmp_path, real_nodes(tmp_path / "nodes", graphs), policy)
+    errors = []
+
+    def lying(request: Message, handle: Callable[[Message], Message]) -> Message:
+        if phase_of(request.content) != "train" or request.content["header"]["round"] != 2:
+            return handle(request)
+        arrays = {name: np.array(v.numpy()) for name, v in request.content["arrays"].items()}
+        for number, threshold in ((2, largest / 2), (3, 1e3 * largest), (4, largest / 2)):
+            reply = handle(changed(request, crafted(arrays, threshold), number))
+            errors.append(reply.content["header"]["error"])
+        return reply
+
+    keys = SUMMED | {"num_rounds": 5, "weight_decay": 0.0, "dropout": 0.0, "normalize": "none"}
+    with pytest.raises(RoundError, match=r"round 2, train: partitions .* have no sum"):
+        run(tmp_path, nodes=nodes, intercept=lying, **keys | (PRIVATE if is_private else {}))
+    assert errors == [""] * 9
+    if is_private:  # a part without a change costs as much
+        assert [len(costs(tmp_path / "nodes", member)) for member in range(3)] == [4, 4, 4]
+
+
+def test_a_dry_run_is_answered_alike_whatever_the_classes(tmp_path):
+    sizes = ((40, 90), (60, 30), (25, 71))
+    policy = MASKED_ONLY + "hull-max-share = 0.12\n[data]\ntest-size = 0.2\n"
+    texts = [cells(site, number=sum(pair)) for site, pair in enumerate(sizes)]
+    nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", texts), policy)
+    for least in (1, 20, 40, 80):
+        recorder = Recorder()
+        keys = {"hull__dry_run": True, "hull__min_class_size": least, "hull__epsilon": 0.05}
+        run(
+            tmp_path,
+            f"dry{least}",
+            nodes=nodes,
+            intercept=recorder,
+            method="hull",
+            dataset="own",
+            secure_sum=True,
+            **keys,
+        )
+        errors = [reply["header"]["error"] for reply in recorder.replies("measure")]
+        assert errors == ["", "", ""]
+
+
+def test_few_configurations_are_measured(tmp_path):
+    """By whether a node refuses, at many values of a key, the size of a class would follow."""
+    policy = MASKED_ONLY + "hull-max-share = 0.9\n"
+    nodes = nodes_of(tmp_path / "nodes", [cells(site) for site in range(3)])
+    nodes = with_policy(tmp_path, nodes, policy)
+    keys = {"method": "hull", "dataset": "own", "secure_sum": True, "hull__cap": 128}
+    errors = []
+    for least in (1, 5, 6, 7, 5):
+        recorder = Recorder()
+        with suppress(FederationError, RoundError):
+            name = f"run{least}-{len(errors)}"
+            keys["hull__min_class_size"] = least
+            run(tmp_path, name, nodes=nodes, intercept=recorder, **keys)
+        (said,) = {reply["header"]["error"] for reply in recorder.replies("measure")}
+        errors.append(said)
+    assert errors[:3] == ["", "", ""]
+    assert "3 measurements of hull on its present data" in errors[3]
+    assert errors[4] == ""  # an earlier configuration
+
+
+def test_models_are_counted_over_all_runs_of_a_sum(tmp_path):
+    nodes = nodes_of(tmp_path / "nodes", [cells(site) for site in range(3)])
+    errors: dict[int, list[str]] = {}
+
+    def lying(request: Message, handle: Callable[[Message], Message]) -> Message:
+        if phase_of(request.content) != "evaluate":
+            return handle(request)
+        arrays = {name: np.array(v.numpy()) for name, v in request.content["arrays"].items()}
+        said = errors.setdefault(request.metadata.dst_node_id, [])
+        for _ in range(4):
+            other = arrays | {"intercepts": arrays["intercepts"] + 1 + len(said)}
+            number = int(request.content["header"]["round"])
+            said.append(handle(changed(request, other, number)).content["header"]["error"])
+        return handle(changed(request, arrays, number))
+
+    keys = {"method": "hull", "dataset": "own", "hull__cap": 128, "hull__classifier": "logistic"}
+    run(tmp_path, "honest", nodes=nodes, **keys)
+    for name in ("a", "b", "c"):
+        run(tmp_path, name, nodes=nodes, intercept=lying, **keys)
+    for said in errors.values():
+        assert sum(not error for error in said) == start.MODELS_PER_SUM - 1
+        assert "has answered 10 models of hull on its present data" in said[-1]
+
+
+def rewritten(nodes: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """The nodes, each with a file of its policy for itself."""
+    return [with_policy(folder / str(n), [node], MASKED_ONLY)[0] for n, node in enumerate(nodes)]
+
+
+def test_a_stricter_policy_is_another_configuration(tmp_path):
+    """The difference of two sums would be the classes that the stricter rule keeps back."""
+    nodes = nodes_of(tmp_path / "nodes", [cells(site) for site in range(4)])
+    nodes = rewritten(nodes, tmp_path)
+    keys = {"method": "hull", "dataset": "own", "hull__cap": 128, "secure_sum": True}
+    run(tmp_path, "first", nodes=nodes, **keys)
+    Path(nodes[2]["policy"]).write_text(MASKED_ONLY + "hull-min-class-size = 20\n")
+    recorder = Recorder()
+    with pytest.raises(RoundError, match=r"partition 2: .* under 1 other configuration"):
+        run(tmp_path, "second", nodes=nodes, intercept=recorder, **keys)
+
+
+def test_a_larger_weight_share_does_not_raise_the_weight(tmp_path, sums):
+    graphs = [user_fields(size, seed=index) for index, size in enumerate((60, 60, 400))]
+    nodes = rewritten(real_nodes(tmp_path / "nodes", graphs), tmp_path)
+    run(tmp_path, "first", nodes=nodes, **SUMMED)
+    Path(nodes[2]["policy"]).write_text(MASKED_ONLY + "[sums]\nweight-share = 0.6\n")
+    run(tmp_path, "second", nodes=nodes, **SUMMED)
+    first, second = (weight for names, weight, _ in sums if names)
+    assert first == second
