@@ -92,6 +92,9 @@ def _step(module: str, name: str) -> Handler:
     return handler
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk without room for a file, by its size, a quota or a limit of the user."""
+
 OF_EVERY_RUN: dict[str, Handler] = {
     DESCRIBE: _describe,
     KEYS: _step("secure_keys", "keys"),
@@ -227,14 +230,14 @@ def _answer(message: Message, context: Context) -> Message:
         if foreseen is not None:
             reason = _note_error(foreseen, header, partition, node_config)
             return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
+        if not is_real(node_config) and getattr(error, "errno", 0) in FULL:
+            # This disk is the server's: the run stops, and can be resumed once there is space.
+            raise
         where = f"partition {partition}, {header.phase} of round {header.round}"
         if is_real(node_config):
             log.error("%s failed\n%s", where, _places(error))
         else:
             note_failure(error, where, header.round)
-        if not is_real(node_config) and getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
-            # This disk is the server's: the run stops, and can be resumed once there is space.
-            raise
         reason = f"{type(error).__name__} at the client; its own log says more"
         if client is not None:
             forget(client)

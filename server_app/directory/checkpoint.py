@@ -282,7 +282,7 @@ def with_facts(federation: Federation, saved: dict[str, Any]) -> Federation:
     if changed:
         raise ConfigError(
             f"resume = true: the data of partitions {', '.join(changed)} have changed since the run"
-            " began",
+            " began; allowed are the data as they were, or a new run with another run-name",
             key="changed-data",
         )
     return replace(federation, facts=stored_facts(facts))

@@ -250,5 +250,8 @@ def _write(path: Path, buffers: list[memoryview], durable: bool) -> None:
         os.ftruncate(descriptor, size)
         if durable:
             os.fsync(descriptor)
+    except OSError as error:  # without a name, as it is about the descriptor
+        needed = f"{error.strerror}; this file needs {size:,} bytes"
+        raise OSError(error.errno, needed, str(path)) from None
     finally:
         os.close(descriptor)

@@ -1,5 +1,6 @@
 """Stamped arrays on disk: whole or not at all, the last two kept, for the owner's eyes alone."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -184,3 +185,14 @@ def test_a_file_of_something_else_is_unreadable(tmp_path, content):
     (tmp_path / "00000002.safetensors").write_bytes(content)
     with refuses("damaged", "round 2", error=StoreError):
         Store(tmp_path).load(2)
+
+
+def test_a_full_disk_is_named_with_the_file_and_its_size(tmp_path, monkeypatch):
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "writev", full)
+    with pytest.raises(OSError, match=r"this file needs [\d,]+ bytes: .*00000001") as raised:
+        Store(tmp_path / "kept").save(1, {"w": np.zeros(100)}, {})
+    assert raised.value.errno == errno.ENOSPC
+    assert Store(tmp_path / "kept").stamps() == []
