@@ -409,3 +409,16 @@ def test_the_page_of_a_run_is_named_to_those_who_ask_for_its_report(tmp_path, ca
     (tmp_path / "summary.json").write_text("{}")
     assert main(["report", str(tmp_path)]) == 2
     assert f"curvfed.load('{tmp_path}').report() writes" in capsys.readouterr().err
+
+
+def test_the_table_tells_runs_on_changed_files_apart(written, tmp_path):
+    (tmp_path / "own.csv").write_text("x,y,label\n0,0,a\n")
+    results = Results(tmp_path)
+    for text in ("x,y,label\n0,0,a\n", "x,y,label\n0,0.1,a\n"):
+        (tmp_path / "own.csv").write_text(text)
+        (run,) = written('[settings]\nmethod = "hull"\ndataset = "own.csv"\n').runs
+        results.record(run)
+    rows = results.rows()
+    assert len({row["data-digest"] for row in rows}) == len(rows) == 2
+    (builtin,) = written('[settings]\nmethod = "hull"\n').runs
+    assert builtin.data_digest == ""

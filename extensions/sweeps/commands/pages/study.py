@@ -46,12 +46,15 @@ class Planned:
     paths : mapping
         The settings that are relative paths, made absolute, since a run may be made in another
         folder.
+    data_digest : str
+        Of the content of the user's own files; empty without any.
     """
 
     settings: Mapping[str, Scalar]
     name: str
     refused: str = ""
     paths: Mapping[str, Scalar] = field(default_factory=dict)
+    data_digest: str = ""
 
     def value(self, key: str) -> Scalar:
         """The value of a key, which may be its default."""

@@ -205,14 +205,15 @@ def plan_run(
         stem = f"{config.method}-{Path(config.dataset).stem.lower()}"
     identity = {key: value for key, value in config_keys.items() if key not in PLACE_KEYS}
     identity[SUPERNODES] = num_supernodes
-    for key in PATHS:
-        if _is_path(config_keys.get(key), key):
-            identity[key] = contents(Path(str(config_keys[key])))
+    own = [key for key in PATHS if _is_path(config_keys.get(key), key)]
+    identity |= {key: contents(Path(str(config_keys[key]))) for key in own}
     text = json.dumps(identity, sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     safe = re.sub("[^A-Za-z0-9]", "-", stem.replace("+", "plus"))[:60]
     run_settings = {**settings, SUPERNODES: num_supernodes}
-    return Planned(run_settings, f"{safe}-{digest}", refused, paths)
+    name = f"{safe}-{digest}"
+    data_digest = " ".join(str(identity[key])[:12] for key in own)
+    return Planned(run_settings, name, refused, paths, data_digest)
 
 
 def _model_code(model: str | None) -> dict[str, str]:

@@ -18,6 +18,9 @@ from curvfed.strategies.base.run_keys import home
 
 FILE = "results.sqlite"
 
+DATA_DIGEST = "data-digest"
+"""The column that tells runs on a file apart from those after its content has changed."""
+
 COMPLETED = "completed"
 FAILED = "failed"
 
@@ -30,8 +33,8 @@ def default_results() -> Path:
 class Results:
     """`results.sqlite` of a folder of run directories: table `runs`, a row per run.
 
-    Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, each key of the
-    run config, and each figure of `summary.json`, nested ones with dots:
+    Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, `data-digest` of
+    the user's own files, each key of the run config, and each figure of `summary.json`, nested ones with dots:
     `best_validation.global_accuracy`, `metrics.roc_auc`. The process that locks the folder writes
     it, with a transaction per run; other processes can read it meanwhile.
 
@@ -80,6 +83,7 @@ class Results:
             "run": run.name,
             "status": FAILED if error else COMPLETED,
             "error": error,
+            DATA_DIGEST: run.data_digest,
         }
         files = RunFiles(self.folder / run.name)
         row |= {key: value for key, value in dotted(files.summary).items() if key not in row}
