@@ -149,14 +149,22 @@ def read_roster(node: Node) -> dict[int, bytes] | None:
     Raises
     ------
     ConfigError
-        If the folder is empty, or a file in it is not an Ed25519 key.
+        If the folder is empty, a file in it is not an Ed25519 key, or two are of one partition.
     """
     folder = node.roster
     if folder is None:
         return None
-    files = {
-        int(path.stem): path for path in folder.glob("*.pem") if re.fullmatch("[0-9]+", path.stem)
-    }
+    files: dict[int, Path] = {}
+    for path in sorted(folder.glob("*.pem")):
+        if not re.fullmatch("[0-9]+", path.stem):
+            continue
+        other = files.setdefault(int(path.stem), path)
+        if other is not path:
+            raise ConfigError(
+                f"{ROSTER}: {other.name} and {path.name} are keys of one partition; allowed is one"
+                " file for each",
+                key="two-keys",
+            )
     if not files:
         raise ConfigError(
             f"{ROSTER} in this node's --node-config is not a folder with files <partition-id>.pem",

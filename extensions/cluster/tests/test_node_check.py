@@ -196,6 +196,9 @@ def test_keys_of_secure_sums(node, capsys):
     assert "PRIVATE" not in out
     keys = 'signing-key="1.key" roster="roster"'
     assert "2.pem in" in refused(f"partition-id=2 num-partitions=3 {keys}")
+    shutil.copy(node / "roster" / "2.pem", node / "roster" / "02.pem")
+    assert "02.pem and 2.pem are keys of one" in refused(f"partition-id=1 num-partitions=3 {keys}")
+    (node / "roster" / "02.pem").unlink()
     (node / "roster" / "1.pem").unlink()
     assert "1.pem in" in refused(f"partition-id=1 num-partitions=3 {keys}")
     (node / "roster" / "0.pem").write_text("no key")

@@ -34,9 +34,9 @@ class Results:
     """`results.sqlite` of a folder of run directories: table `runs`, a row per run.
 
     Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, `data-digest` of
-    the user's own files, each key of the run config, and each figure of `summary.json`, nested ones with dots:
-    `best_validation.global_accuracy`, `metrics.roc_auc`. The process that locks the folder writes
-    it, with a transaction per run; other processes can read it meanwhile.
+    the user's own files, each key of the run config, and each figure of `summary.json`, nested
+    ones with dots: `best_validation.global_accuracy`, `metrics.roc_auc`. The process that locks the
+    folder writes it, with a transaction per run; other processes can read it meanwhile.
 
     If the file is missing, the next call of a sweep makes it again from the run directories, and
     repeats only failed runs.
