@@ -120,7 +120,7 @@ def _stays_silent(client: Client, error: TrainingError) -> bool:
     change: in the open it would tell of this member alone."""
     is_silent = client.is_masked and client.node.is_real and error.kind == "not-finite"
     if is_silent:
-        log.error("%s; this node adds no change to the sum", error)
+        log.error("%s; this node adds nothing to the sum", error)
     return is_silent
 
 

@@ -210,7 +210,7 @@ def mask_contribution(
             raise
         # Said in the open, it would be a fact about this member alone: a server could ask for it
         # with parameters that overflow from some value of a record on.
-        log.error("%s; this node adds no change to the sum", error)
+        log.error("%s; this node adds nothing to the sum", error)
         values = _values(client, session, reduced.without_change(), share, bound)
     encoding = sum_encoding(bound, len(session.clients))
     if session.modulus != encoding.modulus:

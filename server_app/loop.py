@@ -77,6 +77,13 @@ def _round(
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
     answer = cohort.ask(Question(TRAIN, number, clients))
+    is_silent = answer.cohort is not None and "loss" not in answer.cohort
+    if is_silent and not config.guard.is_private:
+        log.warning(
+            "round %d: no member of the secure sum reports a loss; where training fails, only the"
+            " node's own log says so",
+            number,
+        )
     aggregating = time.monotonic()
     contributions = answer.contributions
     # The clients of a masked cohort weigh their own summands.

@@ -139,6 +139,16 @@ def test_whether_training_fails_stays_at_the_member(tmp_path, is_private):
         assert [len(costs(tmp_path / "nodes", member)) for member in range(3)] == [4, 4, 4]
 
 
+def test_a_round_in_which_training_fails_everywhere_says_so(tmp_path, caplog):
+    nodes = image_nodes(tmp_path, (28, 28))
+    keys = {"method": "fednova", "dataset": "own", "secure_sum": True, "num_rounds": 1}
+    keys |= {"learning_rate": 1e30, "local_epochs": 2, "fine_tune_epochs": 0}
+    done = run(tmp_path, nodes=nodes, **keys)
+    assert done.summary["status"] == "completed"
+    assert "round 1: no member of the secure sum reports a loss" in caplog.text
+    assert caplog.text.count("this node adds nothing to the sum") == 3
+
+
 def test_a_dry_run_is_answered_alike_whatever_the_classes(tmp_path):
     sizes = ((40, 90), (60, 30), (25, 71))
     policy = MASKED_ONLY + "hull-max-share = 0.12\n[data]\ntest-size = 0.2\n"
