@@ -15,10 +15,10 @@ from curvfed.deployments.predict.prediction import (
     Examples,
     is_own,
     own_name,
+    without_other_classes,
 )
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.base.run_keys import home
-from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
 from curvfed.tasks.images import EXTENSIONS, class_folders, images_in, is_image
@@ -153,7 +153,6 @@ def _in_shape_of_run(
     """All images in the run's shape, normalised as in the run. Those of classes that the run lacks
     are not scored."""
     class_names = tuple(name for name in raw.class_names if name in run.facts.class_names)
-    absent = [name for name in raw.class_names if name not in class_names]
     places = [class_names.index(name) if name in class_names else -1 for name in raw.class_names]
     labels = torch.tensor(places)[torch.from_numpy(raw.labels)]
     spec = _dataset(run).spec
@@ -174,13 +173,9 @@ def _in_shape_of_run(
     )
     if scored is None:
         scored = torch.zeros_like(images.test)
-    is_other = scored & (labels < 0)
-    if is_other.any():
-        notes["classes"] = (
-            f"{int(is_other.sum())} images are not scored, of {names_listed(absent)}, which the run"
-            " lacks"
-        )
-    return _examples(images, scored & (labels >= 0), scored_words, names=names, notes=notes)
+    own_labels = [raw.class_names[label] for label in raw.labels.tolist()]
+    examples = Examples(images, own_labels, scored.numpy(), scored_words, names, notes)
+    return without_other_classes(examples, class_names, "images")
 
 
 def _place(file: str, folder: Path) -> str:

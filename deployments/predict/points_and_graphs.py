@@ -16,11 +16,13 @@ from curvfed.client_app.node import Node
 from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.model import classifier_of
 from curvfed.deployments.predict.prediction import (
+    KNOWN_ALONE,
     Examples,
     Prediction,
     is_own,
     own_name,
     scored_prediction,
+    without_other_classes,
 )
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.geometry.arrays import Booleans, Floats
@@ -175,11 +177,13 @@ def _new_points(
     examples = _read(path, dataset.spec)
     if not examples.scored.any():
         return examples
+    # Without the name of any class the run cannot say which it lacks.
+    names = {*run.facts.class_names, *run.groups} - {""}
     points = run.own_data(lambda split: dataset.split_by(split).own(path), state_path)
     if points is not None:
         is_test = _test_points(examples, dataset.spec, points)
-        return replace(examples, scored=is_test, scored_words="the test points")
-    return examples
+        examples = replace(examples, scored=is_test, scored_words="the test points")
+    return without_other_classes(examples, names, "points") if names else examples
 
 
 def _read(path: Path, spec: PointSpec) -> Examples:
@@ -189,7 +193,7 @@ def _read(path: Path, spec: PointSpec) -> Examples:
     has_label = raw.labels >= 0
     if raw.test is not None and has_label.any():
         return _examples(raw.points, labels, raw.test & has_label, "the test points", raw.names)
-    scored_words = "all points" if has_label.all() else "the points of known class"
+    scored_words = f"all points{'' if has_label.all() else KNOWN_ALONE}"
     examples = _examples(raw.points, labels, has_label, scored_words, raw.names)
     if not has_label.any():
         examples.notes["classes"] = _no_classes(path, spec)

@@ -1,8 +1,8 @@
 """Examples for a model, and its prediction: in tables, and as CSV or in a copy of the data."""
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from curvfed.deployments.terminal import print_data
 from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
 from curvfed.tasks import plugins
+from curvfed.tasks.class_names import in_order, names_listed
 from curvfed.tasks.registry import OWN, is_named
 from curvfed.tasks.stored_files import write_atomically
 
@@ -126,6 +127,36 @@ class Prediction:
         if self.unknown is not None:
             columns["unknown"] = self.unknown
         return DataFrame(columns)
+
+
+KNOWN_ALONE = " of known class"
+"""The words for scored examples where others have a class that the model cannot predict, or
+none."""
+
+
+def without_other_classes(examples: Examples, class_names: Collection[str], noun: str) -> Examples:
+    """The same examples, of which those of other classes than the run's are not scored; a note
+    counts them and names their classes.
+
+    Parameters
+    ----------
+    examples : Examples
+    class_names : collection of str
+        The classes of the run.
+    noun : str
+        The examples in words: "nodes", "graphs", "images" or "points".
+    """
+    is_other = examples.scored & ~np.isin(examples.labels, list(class_names))
+    if not is_other.any():
+        return examples
+    others = in_order([examples.labels[place] for place in is_other.nonzero()[0]])
+    text = f"{is_other.sum()} {noun} are not scored, of {names_listed(others)}, which the run lacks"
+    return replace(
+        examples,
+        scored=examples.scored & ~is_other,
+        scored_words=examples.scored_words.removesuffix(KNOWN_ALONE) + KNOWN_ALONE,
+        notes=examples.notes | {"classes": text},
+    )
 
 
 def scored_prediction(

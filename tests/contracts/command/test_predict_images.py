@@ -260,9 +260,9 @@ def test_images_of_another_class_are_predicted_and_not_scored(runs, pictures, ca
     rows, notes = ask(capsys, result.path, tmp_path / "more")
     assert len(rows) == 2 * len(known) == 80
     assert [row for row in rows if not row["image"].startswith("fox/")] == known
-    assert notes["accuracy on all images"] == before["accuracy on all images"]
+    assert notes["accuracy on all images of known class"] == before["accuracy on all images"]
     assert notes["images"] == "80, 40 to score on"
-    assert "fox" in notes["classes"]
+    assert notes["classes"] == "40 images are not scored, of fox, which the run lacks"
 
 
 @pytest.mark.parametrize("level", [0, 2])

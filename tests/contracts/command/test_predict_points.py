@@ -155,6 +155,21 @@ def test_named_groups_are_classes_and_score(named, files, capsys):
     assert len(again) == 30
 
 
+def test_points_of_another_class_are_predicted_and_not_scored(named, files, capsys, tmp_path):
+    points, labels = clouds(5, 50)
+    known, before = ask(capsys, named.path, write_csv(tmp_path / "known.csv", points, labels))
+    labels = [*labels, "fox", "elk", "fox"]
+    points = np.concatenate([points, points[:3]])
+    rows, notes = ask(capsys, named.path, write_csv(tmp_path / "more.csv", points, labels))
+    assert rows[:50] == known
+    assert notes["points"] == "53, 50 to score on"
+    assert notes["accuracy on all points of known class"] == before["accuracy on all points"]
+    assert notes["classes"] == "3 points are not scored, of elk, fox, which the run lacks"
+    _, notes = ask(capsys, named.path, write_csv(tmp_path / "new.csv", points[50:], labels[50:]))
+    assert notes["points"] == "3"
+    assert notes["classes"] == "3 points are not scored, of elk, fox, which the run lacks"
+
+
 @pytest.mark.parametrize("kind", [".csv", "header.csv", ".tsv", "header.tsv", ".npz", "parts.npz"])
 def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     points, _ = clouds(6, 12)
