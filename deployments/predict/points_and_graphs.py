@@ -228,7 +228,7 @@ def graph_examples(
     """All nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own data set, or in
     memory.
 
-    Examples of unknown class do not count in scores.
+    Examples of unknown class, and of a class that the run lacks, do not count in scores.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def graph_examples(
             " graphs"
         )
     scored = graph.labels >= 0
-    scored_words = f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
+    scored_words = f"all {facts.task}{'' if bool(scored.all()) else KNOWN_ALONE}"
     trained: ClientGraph | None = graph
     if not is_whole and node.num_partitions is None:
         trained = run.own_data(partial(_own_graph, run, node, graph.task), state_path)
@@ -273,7 +273,30 @@ def graph_examples(
         scored_words = f"the test {facts.task}"
     names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
     labels = [graph.class_names[label] if label >= 0 else "" for label in graph.labels.tolist()]
-    return Examples(graph, labels, scored.numpy(), scored_words, names, notes)
+    graph = _of_classes(graph, facts.class_names)
+    examples = Examples(graph, labels, scored.numpy(), scored_words, names, notes)
+    return without_other_classes(examples, facts.class_names, facts.task)
+
+
+def _of_classes(graph: ClientGraph, class_names: Sequence[str]) -> ClientGraph:
+    """The graph with these classes alone; the examples of others are of unknown class, and in no
+    part."""
+    known = tuple(name for name in graph.class_names if name in class_names)
+    if known == graph.class_names:
+        return graph
+    numbers = {name: number for number, name in enumerate(known)}
+    # The last entry belongs to the label −1.
+    new_labels = torch.tensor([*(numbers.get(name, -1) for name in graph.class_names), -1])
+    labels = new_labels[graph.labels]
+    is_known = labels >= 0
+    return replace(
+        graph,
+        labels=labels,
+        train=graph.train & is_known,
+        val=graph.val & is_known,
+        test=graph.test & is_known,
+        class_names=known,
+    )
 
 
 def _own_graph(run: TrainedRun, node: Node, task: str, split: RecordSplit | None) -> ClientGraph:

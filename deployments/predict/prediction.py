@@ -150,7 +150,9 @@ def without_other_classes(examples: Examples, class_names: Collection[str], noun
     if not is_other.any():
         return examples
     others = in_order([examples.labels[place] for place in is_other.nonzero()[0]])
-    text = f"{is_other.sum()} {noun} are not scored, of {names_listed(others)}, which the run lacks"
+    number = int(is_other.sum())
+    subject = f"1 {noun.removesuffix('s')} is" if number == 1 else f"{number} {noun} are"
+    text = f"{subject} not scored, of {names_listed(others)}, which the run lacks"
     return replace(
         examples,
         scored=examples.scored & ~is_other,

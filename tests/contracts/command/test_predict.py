@@ -262,23 +262,19 @@ def test_personal_state_that_is_not_here_is_asked_for(runs, node, capsys, tmp_pa
 
 
 def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):
-    own, shared, nodes = graph_runs["fedavg"].path, graph_runs["shared"].path, runs["fedavg"].path
+    own, nodes = graph_runs["fedavg"].path, runs["fedavg"].path
     torch.save(user_graphs(), tmp_path / "narrow.pt")
     write_user_graph(tmp_path / "nodes.pt")
-    write_user_graph(tmp_path / "named.pt", x=torch.zeros(60, 300), class_names=["left", "right"])
-    torch.save(new_graphs(["left", "right"])[1], tmp_path / "classes.pt")
-    other_classes = "classes ['left', 'right']"
     for path, name, words in (
         (own, "narrow", "3 features per node, the model of this run takes 6"),
         (own, "nodes", "of nodes, the run's data of graphs"),
-        (own, "classes", other_classes),
-        (shared, "classes", other_classes),
         (nodes, "narrow", "of graphs, the run's data of nodes"),
         (nodes, "nodes", "8 features per node, the model of this run takes 300"),
-        (nodes, "named", other_classes),
     ):
         client = ["--client", 1] if path == own else []
-        assert words in refused(capsys, path, tmp_path / f"{name}.pt", *client)
+        said = refused(capsys, path, tmp_path / f"{name}.pt", *client)
+        assert words in said
+        assert f"{name}.pt" in said
     said = refused(capsys, own, "MUTAG", "--client", 0, status=2)
     assert 'DATA is "MUTAG"; allowed is "MUTAG,BZR"' in said
     absent = tmp_path / "own.pt"
@@ -362,6 +358,41 @@ def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, cap
     assert not any(name.startswith("accuracy") for name in notes)
     torch.save(fields | {"y": torch.from_numpy(graph.labels)}, tmp_path / "new.pt")
     assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[0] == rows
+
+
+def test_nodes_of_another_class_are_predicted_and_not_scored(runs, tmp_path, capsys):
+    path = tmp_path / "new.pt"
+    tree = generated.generate_tree(5, 0)
+    labels = torch.from_numpy(tree.labels)
+    fields = {
+        "x": torch.from_numpy(tree.features),
+        "edge_index": torch.from_numpy(tree.edge_index),
+    }
+    names = list(generated.TOPIC_NAMES)
+    torch.save(fields | {"y": labels, "class_names": names}, path)
+    known, before = ask(capsys, runs["fedavg"].path, path)
+    other = labels.clone()
+    other[0] = len(names)
+    torch.save(fields | {"y": other, "class_names": [*names, "fox"]}, path)
+    rows, notes = ask(capsys, runs["fedavg"].path, path)
+    assert rows == known
+    assert before["nodes"] == f"{len(rows)}, {len(rows)} to score on"
+    assert notes["nodes"] == f"{len(rows)}, {len(rows) - 1} to score on"
+    assert notes["classes"] == "1 node is not scored, of fox, which the run lacks"
+    truth = [names[label] for label in labels[1:].tolist()]
+    right = [row["class"] == name for row, name in zip(rows[1:], truth, strict=True)]
+    assert notes["accuracy on all nodes of known class"] == f"{np.mean(right):.4f}"
+
+
+@pytest.mark.parametrize(("method", "client"), [("shared", []), ("fedavg", ["--client", 1])])
+def test_graphs_of_other_classes_alone_are_predicted_and_not_scored(
+    graph_runs, method, client, tmp_path, capsys
+):
+    torch.save(new_graphs(["left", "right"])[1], tmp_path / "new.pt")
+    rows, notes = ask(capsys, graph_runs[method].path, tmp_path / "new.pt", *client)
+    assert len(rows) == 10
+    assert notes["graphs"] == "10"
+    assert notes["classes"] == "10 graphs are not scored, of left, right, which the run lacks"
 
 
 def test_a_client_is_recommended_where_one_is_needed(runs, tmp_path, capsys):
