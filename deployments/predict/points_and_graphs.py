@@ -41,7 +41,7 @@ from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points import ClientPoints, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
-from curvfed.tasks.points.readers import READERS, read_points
+from curvfed.tasks.points.readers import DEFAULT_LABEL, READERS, read_points
 from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import graph_sets, source_of
 from curvfed.tasks.sources import STORED, PointSource
@@ -205,9 +205,13 @@ def _no_classes(path: Path, spec: PointSpec) -> str:
     ending = path.suffix.lower()
     if ending == ".npz":
         return f"none in {path.name}; an accuracy needs them in the array y_train or label"
-    place = f'obs["{spec.label_key}"]'
-    if ending != ".h5ad":
-        place = f'a third column or the column "{spec.label_key}"'
+    place = f'the column "{spec.label_key}"'
+    if ending == ".h5ad":
+        place = f'obs["{spec.label_key}"]'
+    elif ending in READERS and spec.label_key == DEFAULT_LABEL:
+        place += ", or a third column of names or whole numbers"
+    elif ending in READERS:
+        place += ", or a third column of names or whole numbers in a table without a header"
     return (
         f"none in {path.name}; an accuracy needs them in {place}; --label-key names another column,"
         " such as that of a node's policy"

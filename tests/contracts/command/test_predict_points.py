@@ -192,6 +192,33 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     assert ("y_train" if kind.endswith("npz") else "--label-key") in notes["classes"]
 
 
+@pytest.mark.parametrize(
+    ("label_key", "header", "place"),
+    [
+        (
+            "type",
+            "x,y,kind",
+            "a third column of names or whole numbers in a table without a header",
+        ),
+        ("label", "x,y,share", "a third column of names or whole numbers"),
+    ],
+)
+def test_a_file_says_truly_where_its_classes_are_needed(
+    named, capsys, tmp_path, label_key, header, place
+):
+    points, labels = clouds(6, 12)
+    if header.endswith("share"):
+        labels = [f"{number}.5" for number in range(12)]
+    path = write_csv(tmp_path / "a.csv", points, labels, header)
+    _, notes = ask(capsys, named.path, path, "--label-key", label_key)
+    needed = f'none in a.csv; an accuracy needs them in the column "{label_key}", or {place};'
+    assert notes["classes"].startswith(needed)
+    if label_key == "type":
+        write_csv(path, points, labels)
+        _, notes = ask(capsys, named.path, path, "--label-key", label_key)
+        assert "accuracy on all points" in notes
+
+
 # What is refused
 
 
