@@ -72,9 +72,9 @@ def predict(
     - points in the disc: an .npz, .csv or .h5ad file, with or without classes, or a
       folder saved by Hugging Face's datasets. The run's data set stands for its global test points.
       --client does not apply;
-    - links: a .tsv or .csv file of heads, or of heads and relations. The run's data set stands
-      for all entities. --show neighbours gives the nearest entities of each, --show hierarchy its
-      distance from the origin and the nearest entity that is nearer to the origin.
+    - links: a .tsv, .csv, .tsv.gz or .csv.gz file of heads, or of heads and relations. The run's
+      data set stands for all entities. --show neighbours gives the nearest entities of each, --show
+      hierarchy its distance from the origin and the nearest entity that is nearer to the origin.
 
     The model is that of the last aggregation, with the calibrated classifier if
     there is one. With --client it is that client's own: its fine-tuned model if

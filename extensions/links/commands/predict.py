@@ -20,7 +20,7 @@ from curvfed.extensions.links.ranking import KnownLinks
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.tables import table_lines
+from curvfed.tasks.tables import ending, table_lines
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -68,8 +68,8 @@ def predict_links(
     Parameters
     ----------
     data : str or sequence
-        A `.tsv` or `.csv` file of heads, or of heads and relations; the run's data set, for all
-        entities; or a list of heads, or of pairs of head and relation.
+        A `.tsv` or `.csv` file of heads, or of heads and relations, which gzip may have compressed;
+        the run's data set, for all entities; or a list of heads, or of pairs of head and relation.
 
     Raises
     ------
@@ -271,10 +271,11 @@ def _lines(data: object) -> Iterator[tuple[str, list[str]]]:
         lines = [(f"item {number} of the data", pair) for number, pair in enumerate(pairs, 1)]
     else:
         path = Path(str(data)).expanduser()
-        if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
+        if ending(path) not in (".tsv", ".csv") or not path.is_file():
             raise RequestError(
                 f'DATA is "{data}"; allowed is the data set of the run, for all its entities, a'
-                " .tsv or .csv file of heads, or of heads and relations, or a list of these",
+                " .tsv, .csv, .tsv.gz or .csv.gz file of heads, or of heads and relations, or a"
+                " list of these",
                 key="data",
             )
         rows = table_lines(path, min_columns=1)

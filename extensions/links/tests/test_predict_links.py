@@ -1,5 +1,6 @@
 """Predictions on links: tails, neighbours and hierarchy against a sort by hand, and the errors."""
 
+import gzip
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import PredictError
 from curvfed.deployments.terminal import summary_table
+from curvfed.tasks.errors import DataError
 
 LINKS = [
     ("cat", "is a", "mammal"),
@@ -65,6 +67,19 @@ def test_a_relation_that_was_not_asked_is_not_named(tree):
     stored, _ = tree
     assert set(stored.predict(["cat"])["relation"]) == {""}
     assert set(stored.predict([("cat", "is a")])["relation"]) == {"is a"}
+
+
+@pytest.mark.parametrize("name", ["heads.tsv.gz", "heads.csv.gz"])
+def test_a_file_of_heads_may_be_compressed(tree, tmp_path, name):
+    stored, _ = tree
+    heads = tmp_path / name
+    separator = "," if ".csv" in name else "\t"
+    heads.write_bytes(gzip.compress(f"head{separator}relation\ncat{separator}is a\n".encode()))
+    expected = stored.predict([("cat", "is a")], most=3)
+    assert stored.predict(str(heads), most=3).equals(expected)
+    heads.write_bytes(heads.read_bytes()[:-9])
+    with pytest.raises(DataError, match=name):
+        stored.predict(str(heads))
 
 
 def test_the_hierarchy_is_by_distance_from_the_origin(tree, tmp_path, capsys):
