@@ -14,6 +14,7 @@ from rich.table import Table
 
 from curvfed.deployments.application import Pairs, expanded, failing
 from curvfed.deployments.arguments import NUM_SUPERNODES, Request, UsageError, read_request
+from curvfed.deployments.resources import check_folder
 from curvfed.deployments.terminal import open_console
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.kinds import KINDS
@@ -54,7 +55,8 @@ def curvature(
     better predictions: curvfed compare shows that.
     For links it counts, for each relation, the entities with several direct parents,
     and gives the gain that was measured on hierarchies with such a share.
-    Exit status: 0 measured, 1 the page cannot be written, 2 wrong usage or unfit data.
+    Exit status: 0 measured, 1 the page cannot be written, 2 wrong usage or unfit data, or a
+    folder of the page that cannot be made.
     """
     sizes = read_dimensions(dimensions)
     request = _curvature_request(pairs or [])
@@ -64,6 +66,8 @@ def curvature(
             raise typer.BadParameter("--to is for graphs: links have no page with figures")
         _print_expectation(request, expectation)
         return
+    if to is not None:
+        check_folder(to, "--to")
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import look_at_data
     from curvfed.extensions.curvature.commands import graphs as curvatures

@@ -57,6 +57,23 @@ def test_what_cannot_be_measured_is_refused(words, message, capsys):
     assert message in " ".join((captured.out + captured.err).split())
 
 
+@pytest.mark.parametrize("to", ["a-file", "a-file/below/it", "n" * 300])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_measurement(to, tmp_path, capsys):
+    write_user_graph(tmp_path / "mine.pt")
+    (tmp_path / "a-file").write_text("")
+    assert main(["curvature", "dataset=mine.pt", "num-supernodes=2", "--to", to]) == 2
+    printed, said = capsys.readouterr()
+    assert printed == ""
+    assert "measured" not in said
+    assert f'--to is "{to}", which cannot be made or written' in " ".join(said.split())
+
+
+def test_refused_data_leave_no_folder(tmp_path, capsys):
+    words = ["dataset=trees", "num-supernodes=2", "--dimensions", "900", "--to", "out"]
+    assert main(["curvature", *words]) == 2
+    assert not (tmp_path / "out").exists()
+
+
 def graph(
     client: int, forman: float, curvature: float, curve: dict[float, float]
 ) -> GraphCurvature:
