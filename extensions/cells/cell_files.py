@@ -2,6 +2,7 @@
 unchanged entries stay as they are."""
 
 import contextlib
+import json
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.stored_files import replacing
+from curvfed.tasks.tables import ending
 
 
 @contextlib.contextmanager
@@ -90,6 +92,30 @@ def row_names(file: Any, group: str) -> list[str]:
     return list(map(str, entry(file, f"{group}/{index}")))
 
 
+READERS = {
+    ".csv": "read_csv({name}, first_column_names=True)",
+    ".tsv": r'read_csv({name}, "\t", first_column_names=True)',
+    ".txt": "read_csv({name}, None, first_column_names=True)",
+    ".mtx": "read_mtx({name})",
+}
+"""The functions of `anndata.io` that read other files, by the ends of their names without that of a
+compression."""
+
+
+def _recipe(path: Path) -> str:
+    """How to write an `.h5ad` of another file, in words."""
+    end = ending(path)
+    if end not in READERS or path.is_dir():
+        return "read the cells by anndata.io (read_csv, read_mtx), then cells.write_h5ad"
+    call = READERS[end].format(name=json.dumps(str(path), ensure_ascii=False))
+    out = json.dumps(f"{path.name.partition('.')[0]}.h5ad", ensure_ascii=False)
+    names = ""
+    turned = " (.T if its rows are genes)"
+    if end == ".mtx":
+        names = " cells.var_names = the names of the genes;"
+    return f"cells = anndata.io.{call}{turned};{names} cells.write_h5ad({out})"
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Any]:
     """The open file of cells, by `cell_file`.
@@ -99,10 +125,16 @@ def opened(path: Path) -> Iterator[Any]:
     DataError
         If it is absent or not an `.h5ad`.
     """
-    if path.suffix.lower() != ".h5ad" or not path.is_file():
+    if not path.exists():
         raise DataError(
             f"no file {path}; allowed is an .h5ad file of cells with their expression",
             key="no-file",
+        )
+    if path.suffix.lower() != ".h5ad" or not path.is_file():
+        raise DataError(
+            f"{path} is not an .h5ad file, and cells with their expression are read from .h5ad"
+            f" alone. Make one in Python: {_recipe(path)}",
+            key="file-format",
         )
     try:
         with cell_file(path) as file:

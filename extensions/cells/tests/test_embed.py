@@ -8,6 +8,8 @@ import numpy as np
 import pandas
 import pytest
 from cell_files import write_parts
+from scipy.io import mmwrite
+from scipy.sparse import csr_matrix
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.cells.cell_files import add_to_copy
@@ -148,6 +150,35 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
         assert run(*arguments, "--out", out) == 2
         assert words in capsys.readouterr().err
     assert not out.exists()
+
+
+@pytest.mark.parametrize("name", ["site.csv", "site.tsv.gz", "site.txt", "site.mtx"])
+def test_another_file_is_named_with_the_way_to_an_h5ad(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    genes = [f"gene{number}" for number in range(LOGS.shape[1])]
+    values = pandas.DataFrame(LOGS, columns=genes)
+    if name == "site.mtx":
+        mmwrite(name, csr_matrix(LOGS))
+    else:
+        values.to_csv(name, sep="," if name == "site.csv" else "\t")
+    assert run(name, "--make-reference", "--out", "out.h5ad") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"error: {name} is not an .h5ad file, and cells with their expression are" in said
+    recipe = said.partition("in Python: ")[2].replace(" (.T if its rows are genes)", "")
+    exec(recipe.replace("the names of the genes", repr(genes)), {"anndata": anndata})
+    made = anndata.read_h5ad("site.h5ad").to_df()
+    assert made.columns.tolist() == genes
+    np.testing.assert_allclose(made, values, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["folder", "site.loom"])
+def test_a_folder_and_a_file_without_a_recipe_are_named(name, tmp_path, capsys):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "site.loom").touch()
+    assert run(tmp_path / name, "--make-reference", "--out", tmp_path / "out.h5ad") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{tmp_path / name} is not an .h5ad file" in said
+    assert "write_h5ad" in said
 
 
 @pytest.mark.parametrize(
