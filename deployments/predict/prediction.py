@@ -149,7 +149,7 @@ def without_other_classes(examples: Examples, class_names: Collection[str], noun
     is_other = examples.scored & ~np.isin(examples.labels, list(class_names))
     if not is_other.any():
         return examples
-    others = in_order([examples.labels[place] for place in is_other.nonzero()[0]])
+    others = in_order([examples.labels[place] for place in is_other.nonzero()[0].tolist()])
     number = int(is_other.sum())
     subject = f"1 {noun.removesuffix('s')} is" if number == 1 else f"{number} {noun} are"
     text = f"{subject} not scored, of {names_listed(others)}, which the run lacks"
