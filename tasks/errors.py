@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import difflib
+import gzip
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -110,6 +111,10 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
         reason = "this user may not read it"
     elif path.is_file() and not path.stat().st_size:
         reason = "it is empty, 0 bytes"
+    elif path.suffix.lower() == ".gz" and isinstance(error, EOFError):
+        reason = "it is truncated, as by an interrupted download: download or copy it again"
+    elif isinstance(error, gzip.BadGzipFile) and str(error).startswith("Not a gzipped file"):
+        reason = "its name ends in .gz, and it is not compressed: remove .gz from its name"
     elif isinstance(error, csv.Error):
         reason = "a quote is not closed, or a letter follows the closing one"
     elif isinstance(error, UnicodeDecodeError):

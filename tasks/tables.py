@@ -61,7 +61,8 @@ def read_text(path: Path, size: int = -1) -> str:
         with opened(path, "rb") as file:
             data = file.read(size)
     except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error, "text") from error
+        expected = "gzip file" if opened is gzip.open else "text"
+        raise unreadable(path, error, expected) from error
     encoding = "utf-16" if data.startswith(UTF16_MARKS) else "utf-8-sig"
     if size >= 0:
         text: str = data.decode(encoding, errors="replace")

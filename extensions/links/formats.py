@@ -16,7 +16,11 @@ def _is_links(path: Path) -> str:
     kind = ending(path)
     if kind not in TABLES or not path.is_file():
         return "it ends in .obo" if kind == ".obo" else holds_array(path, EDGES[0])
-    return columns_of(first_lines(path))
+    lines = first_lines(path)
+    # A damaged table that is not compressed is unclear; see below.
+    if not lines and path.suffix.lower() == ".gz":
+        return "it ends in .gz, and has no lines that can be read"
+    return columns_of(lines)
 
 
 def _is_unclear(path: Path) -> str:

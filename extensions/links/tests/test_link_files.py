@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import torch
 from app_runs import run
+from errors import refuses
 from torch_geometric.data import Data
 from torch_geometric.transforms import ToSparseTensor
 
@@ -219,8 +220,13 @@ def test_a_compressed_table_is_read_and_a_cut_one_is_named(tmp_path):
     assert tasks_of(str(path)) == ("links",)
     assert links_of(read_links(path)) == PAIRS
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(DataError, match=r"links\.csv\.gz cannot be read"):
-        read_links(path)
+    assert tasks_of(str(path)) == ("links",)
+    with refuses("unreadable", "links.csv.gz cannot be read", "it is truncated"):
+        LinkDataset(LinkSpec("balanced-tree", tmp_path)).test(path)
+    written(path, "source,target\ncat,mammal\n")
+    assert tasks_of(str(path)) == ("links",)
+    with refuses("unreadable", "links.csv.gz", "remove .gz from its name"):
+        LinkDataset(LinkSpec("balanced-tree", tmp_path)).test(path)
 
 
 EDGES = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 3]])
