@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from curvfed.extensions.links.sources import EDGES
-from curvfed.extensions.links.tables import columns_of, folder_of_links, is_unclear
+from curvfed.extensions.links.tables import columns_of, folder_of_links, is_unclear, weighted
 from curvfed.tasks.format import Format, holds_array
 from curvfed.tasks.tables import ending, first_lines
 
@@ -20,7 +20,7 @@ def _is_links(path: Path) -> str:
     # A damaged table that is not compressed is unclear; see below.
     if not lines and path.suffix.lower() == ".gz":
         return "it ends in .gz, and has no lines that can be read"
-    return columns_of(lines)
+    return columns_of(lines) or weighted(lines)
 
 
 def _is_unclear(path: Path) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from curvfed.extensions.links.raw import RawLinks, raw_links
 from curvfed.extensions.links.readers import edge_links
-from curvfed.extensions.links.tables import ROLES, columns_of, table
+from curvfed.extensions.links.tables import ROLES, columns_of, plain_numbers, table
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.user_file import graph_fields
 
@@ -38,7 +38,10 @@ def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLin
         if not columns_of(lines):
             return None
         links, history = table(where, lines)
-        return raw_links(where, links if history else links[1:], history=history)
+        body = links if history else links[1:]
+        rows = [row for _, row in body]
+        numbered = plain_numbers(rows, lambda position: f"{where}, link {position + 1}")
+        return raw_links(where, numbered, history=history)
     if hasattr(item, "to_directed"):
         keys = {"keys": True} if item.is_multigraph() else {}
         edges = item.to_directed().edges(data=True, **keys)

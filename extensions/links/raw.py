@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -67,10 +67,12 @@ def raw_links(
     rows: Sequence[Sequence[str]],
     parts: Sequence[int] | None = None,
     history: Sequence[str] = (),
+    place_of: Callable[[int], str] | None = None,
 ) -> RawLinks:
     """Number the names of links (head, tail) or (head, relation, tail), in alphabetical order.
 
     Links of an entity to itself, and repeated ones, are left out; the history counts them.
+    `place_of` gives the file and line of a link for error texts, which else have its number.
 
     Raises
     ------
@@ -82,11 +84,8 @@ def raw_links(
     for position, row in enumerate(rows):
         head, *middle, tail = map(normalised, row)
         if not head or not tail or head.startswith(RELATION) or tail.startswith(RELATION):
-            raise DataError(
-                f'{where}, link {position + 1}: a name is empty or begins with "{RELATION}";'
-                " allowed are other names",
-                key="link-names",
-            )
+            place = place_of(position) if place_of else f"{where}, link {position + 1}"
+            raise _unnamed(place, head, tail)
         if head == tail:
             left_out["of an entity to itself"] += 1
             continue
@@ -111,6 +110,21 @@ def raw_links(
     else:
         kept_parts = np.array([parts[place] for place in first.values()])
     return RawLinks(triples, entities, relations, kept_parts, tuple(steps))
+
+
+def _unnamed(place: str, head: str, tail: str) -> DataError:
+    """The error for a link with an empty name, or one that begins like that of a relation."""
+    names = [name for name in (head, tail) if name]
+    if len(names) == 2:
+        unfit = tail if tail.startswith(RELATION) else head
+        text = f'the name "{unfit}" begins with "{RELATION}"; allowed are other names'
+    elif head:
+        text = f'"{head}" has no tail, its name is empty; a root needs no row: delete this one'
+    elif tail:
+        text = f'"{tail}" has no head, its name is empty; allowed are two names: delete the row'
+    else:
+        text = "the names of head and tail are empty; allowed are two names: delete the row"
+    return DataError(f"{place}: {text}", *names, key="link-names")
 
 
 def balanced_tree(branching: int, depth: int) -> RawLinks:

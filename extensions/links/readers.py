@@ -12,7 +12,7 @@ import numpy as np
 
 from curvfed.extensions.links.raw import RawLinks, raw_links
 from curvfed.extensions.links.sources import EDGES
-from curvfed.extensions.links.tables import split_files, table
+from curvfed.extensions.links.tables import plain_numbers, split_files, table, weighted
 from curvfed.geometry.arrays import Array
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.graphs.data.raw import unused
@@ -20,7 +20,7 @@ from curvfed.tasks.graphs.data.stored_objects import read_objects
 from curvfed.tasks.graphs.data.user_file import graph_fields
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.sources import STORED
-from curvfed.tasks.tables import ending, is_number, read_text, table_lines
+from curvfed.tasks.tables import Line, ending, is_number, read_text, table_lines
 
 GRAPH = "a graph with edge_index, and edge_type for several relations"
 
@@ -71,11 +71,16 @@ def _read_tables(
 ) -> RawLinks:
     """A table, or the tables of a split by their parts."""
     rows: list[list[str]] = []
+    places: list[tuple[Path, int]] = []
     parts: list[Any] = []
     history: list[str] = []
     first_rows: list[list[str]] = []
     for file, split in files.items():
-        links, columns = table(str(file), table_lines(file))
+        lines, columns = table(str(file), table_lines(file))
+        if file == path and not columns and weighted(lines):
+            raise _weights(path, lines[0])
+        links = [row for _, row in lines]
+        places += [(file, number) for number, _ in lines]
         if order is not None:
             links = [[link[place] for place in order] for link in links]
         rows += links
@@ -84,8 +89,28 @@ def _read_tables(
         within = "" if file == path else f"{file.name}, "
         history += [f"{within}{text}" for text in columns]
         first_rows += [] if columns else links[:1]
-    raw = raw_links(str(path), rows, None if path in files else parts, history)
+
+    def place_of(position: int) -> str:
+        file, number = places[position]
+        return f"{file}, line {number}"
+
+    numbered = plain_numbers(rows, place_of)
+    if numbered != rows:
+        history += ["whole numbers with decimals, such as 1.0, are read without them"]
+    raw = raw_links(str(path), numbered, None if path in files else parts, history, place_of)
     return replace(raw, notes=_possible_headers(first_rows, rows))
+
+
+def _weights(path: Path, line: Line) -> DataError:
+    """The error for a table with numbers in its last column, which may be weights or tails."""
+    number, row = line
+    return DataError(
+        f"{path}, line {number}: the last column has numbers, {row[-1]} here, which may be weights"
+        " or tails; allowed is a first line with the names of the columns, such as head, tail,"
+        " weight, or head, relation, tail",
+        row[-1],
+        key="columns",
+    )
 
 
 def _possible_headers(

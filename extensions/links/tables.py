@@ -3,13 +3,14 @@
 A configuration is checked with this file, which imports no large library.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from curvfed.extensions.links.sources import SPLITS
-from curvfed.tasks.class_names import alike, names_listed
+from curvfed.tasks.class_names import alike, class_name, names_listed
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.tables import SEEN, Line, first_lines, is_number
+from curvfed.tasks.tables import SEEN, Line, first_lines, is_number, number_in
 
 COLUMNS = {
     "head": "head h source src from child subject subj s id1 node1 start startnode fromnode",
@@ -48,9 +49,10 @@ def places_of(names: Sequence[str]) -> dict[str, int]:
     return places if {"head", "tail"} <= places.keys() else {}
 
 
-def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]]:
-    """The links of a table, (head, relation, tail) or (head, tail), and in words how its first line
-    was read: as the names of the columns, if they are usual ones that no link below has.
+def table(where: str, lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
+    """The links of a table, (head, relation, tail) or (head, tail), with their lines, and in words
+    how its first line was read: as the names of the columns, if they are usual ones that no link
+    below has.
 
     Lines that begin with # and have another number of columns than the others are comments. A last
     column that is empty in all lines is a separator at their ends.
@@ -80,9 +82,9 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
         first[place] for place in evident
     }
     if not places or (width < 4 and occurs):
-        return [row for _, row in lines], []
+        return [*lines], []
     columns = ", ".join(f"{role} = {first[place]}" for role, place in places.items())
-    links = [[row[place] for place in places.values()] for row in below]
+    links = [(number, [row[place] for place in places.values()]) for number, row in lines[1:]]
     return links, [f"line {lines[0][0]} names the columns: {columns}"]
 
 
@@ -97,21 +99,74 @@ def is_unclear(lines: Sequence[Line]) -> bool:
 
 def columns_of(lines: Sequence[Line]) -> str:
     """The columns of a table of links by its first lines, in words: names, or whole numbers alone;
-    "" for coordinates, and for names with a number as their class."""
+    "" for coordinates, and for names with a number as their class.
+
+    Whole numbers may have decimals, such as 1.0, below names of columns and in two columns: points
+    have a third one.
+    """
     sample = lines[:SEEN]
     lines = [line for line in sample if len(line[1]) == len(sample[-1][1])]
     try:
-        rows, names = table("", lines)
+        links, names = table("", lines)
     except DataError:
         return ""
+    rows = [row for _, row in links]
     body = rows if names else rows[1:] or rows
     columns = list(zip(*body, strict=True))
     numeric = [place for place, cells in enumerate(columns) if all(map(is_number, cells))]
-    are_whole = all(row[place].isdecimal() for row in rows for place in numeric)
+    is_whole = _is_whole if names or len(columns) == 2 else str.isdecimal
+    are_whole = all(is_whole(row[place]) for row in rows for place in numeric)
     if not lines or not are_whole or not (names or len(numeric) in (0, len(columns))):
         return ""
     number = "two" if len(columns) == 2 else "three"
     return "".join(names) or f"{number} columns of {'whole numbers' if numeric else 'names'}"
+
+
+def _is_whole(cell: str) -> bool:
+    """Whether a cell is a whole number, with decimals or without."""
+    return number_in(cell) % 1 == 0
+
+
+def weighted(lines: Sequence[Line]) -> str:
+    """The columns of a table without names of columns that may be links with a weight, in words;
+    "" for other tables. Points have two columns of numbers."""
+    rows = [row for _, row in lines[:SEEN]]
+    if {len(row) for row in rows} not in ({3}, {4}):
+        return ""
+    columns = list(zip(*rows, strict=True))
+    numeric = [place for place, cells in enumerate(columns) if all(map(is_number, cells))]
+    return "columns of names and a last one of numbers" if numeric == [len(columns) - 1] else ""
+
+
+def plain_numbers(rows: Sequence[list[str]], place_of: Callable[[int], str]) -> Sequence[list[str]]:
+    """The links with one form of each number, 1 for 1.0, if all heads and tails are whole numbers:
+    pandas writes decimals in a column with a gap.
+
+    Parameters
+    ----------
+    rows : sequence of list of str
+    place_of : callable
+        From the position of a link to its file and line, for error texts.
+
+    Raises
+    ------
+    DataError
+        If such a number has an exponent or so many digits that it may be rounded.
+    """
+    ends = {cell for row in rows for cell in (row[0], row[-1])}
+    if all(map(str.isdecimal, ends)) or not all(map(_is_whole, ends)):
+        return rows
+    for position, row in enumerate(rows):
+        for cell in (row[0], row[-1]):
+            if not re.fullmatch(r"-?\d+", class_name(cell), re.ASCII):
+                raise DataError(
+                    f"{place_of(position)}: {cell} may be a rounded number; allowed are names"
+                    " and whole numbers without an exponent: with pandas, read the table by"
+                    ' dtype=str or "Int64"',
+                    cell,
+                    key="link-names",
+                )
+    return [[class_name(row[0]), *row[1:-1], class_name(row[-1])] for row in rows]
 
 
 def split_files(folder: Path) -> dict[Path, int]:

@@ -18,7 +18,7 @@ from curvfed.extensions.links.dataset import LinkDataset
 from curvfed.extensions.links.names import INVERSE, split_names
 from curvfed.extensions.links.ranking import KnownLinks
 from curvfed.strategies.config.build_method import build_model, model_spec
-from curvfed.tasks.class_names import normalised
+from curvfed.tasks.class_names import class_name, normalised
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.tables import ending, table_lines
 
@@ -223,6 +223,8 @@ def _numbered(
     unasked = -1 if len(relations) > 1 else 0
     for place, cells in lines:
         head, relation = map(normalised, [*cells, ""][:2])
+        if head not in entity_rows and class_name(head) in entity_rows:
+            head = class_name(head)  # 1 for 1.0, as in tables of links
         is_needed = relation or tells_apart
         try:
             row = _number(place, "entity", head, entity_rows)

@@ -189,7 +189,10 @@ def test_the_same_first_line_of_all_files_of_a_split_is_noted(tmp_path):
         ([["a", "b"], []], "data[0], link 2"),
         ([(0.1, 0.2), (0.3, 0.1)], "data[0] is a list of tuple; allowed is"),
         (["a", "b"], "data[0] is a list of str; allowed is"),
-        (pd.DataFrame({"source": ["a", "b"], "target": ["b", None]}), "data[0], link 2: a name is"),
+        (
+            pd.DataFrame({"source": ["a", "b"], "target": ["b", None]}),
+            'data[0], link 2: "b" has no',
+        ),
     ],
 )
 def test_unfit_links_in_memory_are_refused_as_links(item, words):

@@ -148,11 +148,51 @@ def test_a_quote_that_is_not_closed_takes_no_links_into_a_name(end, tmp_path):
 
 def test_a_tail_that_is_absent_is_refused_by_its_line(tmp_path):
     path = written(tmp_path / "a.csv", "sep=;\ncat;mammal\ndog;\n")
-    with pytest.raises(DataError, match=r"name is empty"):
+    with refuses("link-names", "a.csv, line 3", '"dog" has no tail', "delete this one") as caught:
+        read_links(path)
+    assert caught.value.names == ("dog",)
+    written(path, "source,target\ncat,mammal\n,mammal\n")
+    with refuses("link-names", "a.csv, line 3", '"mammal" has no head'):
+        read_links(path)
+    written(path, "source,target\ncat,mammal\ndog,→ mammal\n")
+    with refuses("link-names", "a.csv, line 3", 'the name "→ mammal" begins with "→ "'):
         read_links(path)
     short = written(tmp_path / "b.csv", "sep=;\ncat;mammal\ndog\n")
     with pytest.raises(DataError, match=r"b.csv, line 3: there are 1 columns"):
         read_links(short)
+
+
+@pytest.mark.parametrize("text", ["child,parent\n1,0.0\n2.0,1.0\n", "1,0.0\n2,1.0\n"])
+def test_whole_numbers_with_decimals_are_the_entities_without_them(text, tmp_path):
+    path = written(tmp_path / "a.csv", text)
+    assert tasks_of(str(path)) == ("links",)
+    raw = read_links(path)
+    assert links_of(raw) == [("1", "", "0"), ("2", "", "1")]
+    assert "such as 1.0, are read without them" in raw.history[-1]
+    frame = pd.DataFrame({"child": [1, 2], "parent": [0.0, 1.0]})
+    assert links_of(check_data("data[0]", frame)) == links_of(raw)
+
+
+def test_a_number_that_may_be_rounded_is_no_entity(tmp_path):
+    path = written(tmp_path / "a.csv", "child,parent\n1,0\n2,1e+18\n")
+    with refuses("link-names", "a.csv, line 3: 1e+18", "dtype=str"):
+        read_links(path)
+
+
+def test_versions_keep_their_decimals(tmp_path):
+    path = written(tmp_path / "train.csv", "child,parent\n1.5,1.0\n1.0,1\n")
+    assert read_links(path).entities == ("1", "1.0", "1.5")
+
+
+@pytest.mark.parametrize("text", ["cat,mammal,0.5\n", "cat,eats,mouse,2\n"])
+def test_a_table_with_weights_is_told_to_name_its_columns(text, tmp_path):
+    path = written(tmp_path / "a.csv", text * 2)
+    assert tasks_of(str(path)) == ("links",)
+    with refuses("columns", "a.csv, line 1"):
+        read_links(path)
+    names = "head,tail,weight\n" if text.count(",") == 2 else "head,relation,tail,weight\n"
+    written(path, names + text)
+    assert len(read_links(path).triples) == 1
 
 
 def test_comments_are_no_links_and_points_below_them_stay_points(tmp_path):
