@@ -4,7 +4,7 @@ tables of them."""
 import re
 from pathlib import Path
 
-from curvfed.extensions.links.tables import FILES_HINT
+from curvfed.extensions.links.tables import FILES_HINT, missing_part
 
 _NODE_LINK = re.compile(rb'\s*\{\s*"(directed|multigraph|graph|nodes|links)"')
 """The beginning of a file of nodes and links."""
@@ -73,11 +73,21 @@ FOLDERS = {
 """Folders by a file in them."""
 
 
+PARTS_HINT = (
+    "allowed are tables called train, valid and test, train and one of the others, or one table of"
+    " links alone, given by its own path"
+)
+
+
 def foreign(path: Path) -> tuple[str, str] | None:
     """The kind of a file or folder of another tool, and the data to give instead; None for
     others."""
     if path.is_dir():
-        return next((FOLDERS[name] for name in FOLDERS if any(path.glob(name))), None)
+        kind = next((FOLDERS[name] for name in FOLDERS if any(path.glob(name))), None)
+        missing = missing_part(path)
+        if kind is None and missing:
+            return f"a folder of links in which {missing}", PARTS_HINT
+        return kind
     ending = path.suffix.lower()
     if ending == ".json":
         return NETWORKS[ending] if _is_node_link(path) else None

@@ -14,6 +14,7 @@ from curvfed.extensions.links.raw import RawLinks, raw_links
 from curvfed.extensions.links.sources import EDGES
 from curvfed.extensions.links.tables import plain_numbers, split_files, table, weighted
 from curvfed.geometry.arrays import Array
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.graphs.data.raw import unused
 from curvfed.tasks.graphs.data.stored_objects import read_objects
@@ -80,6 +81,13 @@ def _read_tables(
         if file == path and not columns and weighted(lines):
             raise _weights(path, lines[0])
         links = [row for _, row in lines]
+        if rows and links and len(links[0]) != len(rows[0]):
+            raise DataError(
+                f"{file} has links of {len(links[0])} columns, and {places[0][0].name} of"
+                f" {len(rows[0])}; allowed are two, head and tail, or three, head, relation and"
+                " tail, in all files of a folder",
+                key="columns",
+            )
         places += [(file, number) for number, _ in lines]
         if order is not None:
             links = [[link[place] for place in order] for link in links]
@@ -98,7 +106,23 @@ def _read_tables(
     if numbered != rows:
         history += ["whole numbers with decimals, such as 1.0, are read without them"]
     raw = raw_links(str(path), numbered, None if path in files else parts, history, place_of)
-    return replace(raw, notes=_possible_headers(first_rows, rows))
+    return replace(raw, notes=(*_possible_headers(first_rows, rows), *_new_relations(raw)))
+
+
+def _new_relations(raw: RawLinks) -> tuple[str, ...]:
+    """A note about test links with a relation that no training link has."""
+    if raw.parts is None:
+        return ()
+    relations = raw.triples[:, 1]
+    tested = relations[raw.parts == 2]
+    new = tested[~np.isin(tested, relations[raw.parts == 0])]
+    if not len(new):
+        return ()
+    names = [raw.relations[number] for number in np.unique(new)]
+    return (
+        f"{len(new):,} of {len(tested):,} test links have a relation without a training link,"
+        f" {names_listed(names)}: no method learns it",
+    )
 
 
 def _weights(path: Path, line: Line) -> DataError:

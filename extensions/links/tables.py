@@ -180,6 +180,20 @@ def split_files(folder: Path) -> dict[Path, int]:
     return {}
 
 
+def missing_part(folder: Path) -> str:
+    """The missing files of a folder that has tables of links by the names of a split, and other
+    parts of it, in words; "" for other folders."""
+    if split_files(folder) or any(map(Path.is_dir, folder.iterdir())):
+        return ""
+    for end in ENDINGS:
+        files = [folder / f"{name}{end}" for name in PARTS]
+        present = [file for file in files if file.is_file()]
+        if present and columns_of(first_lines(present[0])):
+            has_train = present[0] == files[0]
+            return f"valid{end} or test{end} is missing" if has_train else f"train{end} is missing"
+    return ""
+
+
 def folder_of_links(folder: Path) -> str:
     """Why a folder holds links with their split, in words: it has the files of `SPLITS`, or tables
     of links without folders next to them, as pictures have; "" for other folders."""

@@ -334,6 +334,35 @@ def test_a_split_may_have_other_names(names, tmp_path):
     assert read_links(folder).parts.tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (("", "valid.tsv", "test.tsv"), "train.tsv is missing"),
+        (("train.tsv", "", ""), "valid.tsv or test.tsv is missing"),
+    ],
+)
+def test_a_folder_without_a_part_of_the_split_is_told_which(names, missing, tmp_path):
+    folder = split_folder(tmp_path / "kg", names, ("a\tr\tb\nb\tr\tc\n",) * 3)
+    with refuses("foreign-format", "kg", missing):
+        tasks_of(str(folder))
+
+
+def test_the_tables_of_a_split_have_equal_columns(tmp_path):
+    folder = split_folder(
+        tmp_path / "kg", ("train.tsv", "", "test.tsv"), ("a\tr\tb\n", "", "c\ta\n")
+    )
+    with refuses("columns", "test.tsv has links of 2 columns", "train.tsv of 3"):
+        read_links(folder)
+
+
+def test_test_links_of_a_relation_without_a_training_link_are_counted(tmp_path):
+    folder = split_folder(
+        tmp_path / "kg", ("train.tsv", "", "test.tsv"), ("a\tr\tb\n", "", "c\tR\ta\nb\tr\tc\n")
+    )
+    (note,) = read_links(folder).notes
+    assert note.startswith("1 of 2 test links have a relation without a training link, R")
+
+
 def test_pictures_with_tables_of_their_classes_are_no_links(tmp_path):
     folder = split_folder(
         tmp_path / "kaggle", ("train.csv", "", "test.csv"), ("id,label\na,cat\n",) * 3
