@@ -100,8 +100,9 @@ class ModelError(SafeError, ValueError):
     area = "config"
 
 
-def unreadable(path: Path, error: Exception, expected: str) -> DataError:
-    """The error for a file that a library cannot read, by the library's own error."""
+def unreadable(path: Path, error: Exception, expected: str, line: int = 0) -> DataError:
+    """The error for a file that a library cannot read, by the library's own error; of a table, in
+    the row that begins in this line."""
     if isinstance(error, BlockingIOError):
         reason = (
             "another program has it open for writing, such as a notebook: close it there, or copy"
@@ -116,7 +117,8 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
     elif isinstance(error, gzip.BadGzipFile) and str(error).startswith("Not a gzipped file"):
         reason = "its name ends in .gz, and it is not compressed: remove .gz from its name"
     elif isinstance(error, csv.Error):
-        reason = "a quote is not closed, or a letter follows the closing one"
+        place = f"in the row that begins in line {line}, " if line else ""
+        reason = f"{place}a quote is not closed, or a letter follows the closing one"
     elif isinstance(error, UnicodeDecodeError):
         reason = (
             "its text is in another encoding than UTF-8, such as cp1252 of Windows: save it as"

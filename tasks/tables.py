@@ -8,7 +8,6 @@ import math
 import re
 import zlib
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -126,11 +125,19 @@ def table_lines(
     separator = declared or separator_of(text, usual, min_columns)
     is_plain = separator == "\t" and not has_quotes
     reader = _reader(io.StringIO(text, newline=""), separator, is_plain, strict=True)
-    rows = ((reader.line_num, [cell.strip() for cell in row]) for row in reader)
+    lines: list[Line] = []
+    begin = 1  # of the row that is read
     try:
-        return list(islice((line for line in rows if any(line[1])), num_lines))
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                lines.append((reader.line_num, cells))
+            begin = reader.line_num + 1
+            if len(lines) == num_lines:
+                break
     except csv.Error as error:
-        raise unreadable(path, error, "table") from error
+        raise unreadable(path, error, "table", begin) from error
+    return lines
 
 
 def separator_of(text: str, usual: str, min_columns: int) -> str:

@@ -142,7 +142,7 @@ def test_links_as_spreadsheets_write_them(name, lines, encoding, tmp_path):
 def test_a_quote_that_is_not_closed_takes_no_links_into_a_name(end, tmp_path):
     path = written(tmp_path / "a.csv", "cat,mammal\n" * 20 + end)
     assert tasks_of(str(path)) == ("links",)
-    with pytest.raises(DataError, match=r"a\.csv cannot be read .* a quote is not closed"):
+    with pytest.raises(DataError, match=r"a\.csv cannot be read .* line 21, a quote is not closed"):
         read_links(path)
 
 
