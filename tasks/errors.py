@@ -74,14 +74,14 @@ class SafeError(KeyedError):
 class DataError(SafeError, ValueError):
     """Data that are absent, unreadable or unfit for a run.
 
-    The text names files, shapes and requirements, never a value of the data. A node with data of
-    its own removes the names of files and columns before it sends the text.
+    The text names files, shapes and requirements. A node with data of its own removes the names of
+    files and columns, and the values of its data, before it sends the text.
 
     Parameters
     ----------
     text : str
     names : str
-        The parts of the text that name columns, or files below the data's path.
+        The parts of the text that name columns, values, or files below the data's path.
     key : str
         The kind of error.
     """

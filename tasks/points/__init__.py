@@ -183,6 +183,8 @@ class RawPoints:
         The names of the points in the file; empty if they lack names.
     notes : tuple of str
         Parts of the file that the run does not use, in words for the log.
+    lines : sequence of int, (n,)
+        The lines of the points in their table; empty for other files and for some of the points.
     """
 
     task: ClassVar[str] = "points"
@@ -193,6 +195,7 @@ class RawPoints:
     test: Booleans | None
     names: Sequence[str] = ()
     notes: tuple[str, ...] = ()
+    lines: Sequence[int] = ()
 
     @cached_property
     def records(self) -> list[bytes]:
@@ -209,6 +212,7 @@ class RawPoints:
             labels=self.labels[chosen],
             test=None if self.test is None else self.test[chosen],
             names=names,
+            lines=(),
         )
 
     def only(self, class_names: Sequence[str]) -> "RawPoints":
@@ -235,24 +239,27 @@ class RawPoints:
         )
 
 
-def check_inside(where: str, points: Floats, curvature: float) -> None:
+def check_inside(where: str, points: Floats, curvature: float, lines: Sequence[int] = ()) -> None:
     """Refuse points on or outside the boundary of the disc.
 
     Raises
     ------
     DataError
-        Names the number of these points.
+        Names the number of these points, and the first one with its line, if `lines` (n,) has it.
     """
     with np.errstate(over="ignore"):
         is_outside = -curvature * (points * points).sum(axis=1) >= 1
         num_outside = int(is_outside.sum())
     if num_outside:
+        first = int(is_outside.argmax())
+        value = ", ".join(f"{coordinate:g}" for coordinate in points[first])
+        place = f"in line {lines[first]}" if lines else f"number {first + 1}"
         raise DataError(
             f"{where}: {num_outside} of {len(points)} points lie on or outside the boundary of the"
-            f" disc of curvature {curvature}; allowed is |curvature|·(x² + y²) < 1. Is"
-            " points.curvature that of the embedding? UMAP, t-SNE and PCA give points of a plane,"
-            " not of a disc:"
-            f" {EMBEDDING_HINT}",
+            f" disc of curvature {curvature}, the first {place}: ({value}); allowed is"
+            " |curvature|·(x² + y²) < 1. Is points.curvature that of the embedding? UMAP,"
+            f" t-SNE and PCA give points of a plane, not of a disc: {EMBEDDING_HINT}",
+            value,
             key="outside-disc",
         )
 

@@ -1,7 +1,7 @@
 """Files of points with their classes: `.npz`, `.csv` and `.tsv`."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from curvfed.tasks import plugins, shipped
 from curvfed.tasks.class_names import names_listed
-from curvfed.tasks.errors import DataError, unreadable
+from curvfed.tasks.errors import MAX_TEXT, DataError, unreadable
 from curvfed.tasks.formats import POINT_ENDINGS, decide
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
 from curvfed.tasks.sources import ENDINGS
@@ -73,7 +73,7 @@ def read_points(
     except Exception as error:  # each format has its own errors
         expected = f"{path.suffix.lower()} file of numbers and strings"
         raise unreadable(path, error, expected) from error
-    check_inside(str(path), raw.points, curvature)
+    check_inside(str(path), raw.points, curvature, raw.lines)
     return raw
 
 
@@ -145,7 +145,7 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
     Raises
     ------
     DataError
-        Says the line and the column, and never a value.
+        Says the line and the column; a value in it is one of its names.
     """
     min_columns = 2 if bare else 3
     rows = table_lines(path, min_columns, has_quotes=True)
@@ -182,7 +182,9 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
         for place, name in enumerate(header)
         if name and place not in (label, *columns) and is_number(first[1][place])
     ]
-    points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
+    points = [
+        [_coordinate(path, line, row, column, header) for column in columns] for line, row in body
+    ]
     # The first column has the names of the points if it holds text, or the index of pandas.
     is_text_or_index = header[:1] == [""] or not is_number(first[1][0])
     is_named = is_text_or_index and 0 not in (label, *columns)
@@ -190,7 +192,7 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
     classes = None if label is None else [row[label] for _, row in body]
     raw = raw_points(str(path), points, classes, ("coordinates", "classes"), names)
     notes = (f"columns of numbers that are not read: {names_listed(ignored)}",) if ignored else ()
-    return replace(raw, notes=notes)
+    return replace(raw, notes=notes, lines=[line for line, _ in body])
 
 
 def _is_header(row: list[str], label_key: str) -> bool:
@@ -263,11 +265,16 @@ def _coordinate_columns(path: Path, header: list[str], first: Line, label: int |
     return columns
 
 
-def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
+def _coordinate(path: Path, line: int, row: list[str], column: int, header: Sequence[str]) -> float:
     value = number_in(row[column])
     if not math.isfinite(value):
+        name = f" ({header[column]})" if header else ""
+        cell = names_listed([row[column]])[:MAX_TEXT]
+        shown = f'"{cell}"' if cell else "empty"
         raise DataError(
-            f"{path}, line {line}: column {column + 1}, a coordinate, is no finite number",
+            f"{path}, line {line}: column {column + 1}{name}, a coordinate, is {shown}, no finite"
+            " number; allowed are numbers such as 0.25 or 1e-3, without separators of thousands",
+            *(text for text in (cell, *header[column : column + 1]) if text),
             key="not-finite",
         )
     return value

@@ -1,9 +1,10 @@
-"""Files of points: what is read; faults are told with their place and without a value."""
+"""Files of points: what is read; faults are told with their place, and sent without a value."""
 
 import numpy as np
 import pytest
 from errors import refuses
 
+from curvfed.client_app.node import public_text
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
@@ -131,7 +132,7 @@ def test_points_must_be_inside(tmp_path, curvature, outside):
         DataError, match=rf"{outside} of 4 points lie on or outside .*points\.curvature"
     ) as caught:
         read(path, curvature)
-    assert "0.3" not in str(caught.value)
+    assert "0.3" not in public_text(caught.value, {"data-path": str(path)})
 
 
 # .csv
@@ -179,7 +180,22 @@ def test_faults_of_a_csv(tmp_path, lines, facts):
     with refuses(*facts) as caught:
         read(path)
     assert str(path) in str(caught.value)
-    assert SECRET not in str(caught.value)
+    assert SECRET not in public_text(caught.value, {"data-path": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("cell", "fragments"),
+    [
+        ("n/a", ("not-finite", "line 3: column 1 (x)", '"n/a"')),
+        ('"1,000.5"', ("not-finite", "line 3: column 1 (x)", '"1,000.5"', "thousands")),
+        ("", ("not-finite", "line 3: column 1 (x)", "empty")),
+        ("3", ("outside-disc", "1 of 2 points", "line 3: (3, 0.2)")),
+    ],
+)
+def test_an_unfit_coordinate_has_its_line_and_value(cell, fragments, tmp_path):
+    path = text(tmp_path / "a.csv", "x,y,label", "0.1,0.2,a", f"{cell},0.2,b")
+    with refuses(*fragments):
+        read(path)
 
 
 def test_a_table_says_which_numbers_it_does_not_read(tmp_path):
