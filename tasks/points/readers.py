@@ -172,6 +172,7 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
             f"{path} has no points below the names of its columns; required are {COLUMNS}",
             key="empty",
         )
+    _check_names(path, first_line, header)
     first = body[0]
     label = _label_column(header, body, label_key)
     if label is None and not bare:
@@ -193,6 +194,18 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
     raw = raw_points(str(path), points, classes, ("coordinates", "classes"), names)
     notes = (f"columns of numbers that are not read: {names_listed(ignored)}",) if ignored else ()
     return replace(raw, notes=notes, lines=[line for line, _ in body])
+
+
+def _check_names(path: Path, line: int, header: list[str]) -> None:
+    """Refuse two columns of one name."""
+    repeated = [name for name in dict.fromkeys(header) if name and header.count(name) > 1]
+    if repeated:
+        raise DataError(
+            f'{path}, line {line}: {header.count(repeated[0])} columns are named "{repeated[0]}";'
+            " allowed is one column of each name: rename the others, or remove them",
+            repeated[0],
+            key="columns",
+        )
 
 
 def _is_header(row: list[str], label_key: str) -> bool:

@@ -198,6 +198,14 @@ def test_an_unfit_coordinate_has_its_line_and_value(cell, fragments, tmp_path):
         read(path)
 
 
+@pytest.mark.parametrize("names", ["x,y,label,label", "x,x,label,y"])
+def test_two_columns_of_one_name_are_refused(names, tmp_path):
+    path = text(tmp_path / "a.csv", names, "0.1,0.2,a,0.5")
+    repeated = "label" if names.startswith("x,y") else "x"
+    with refuses("columns", "line 1", f'2 columns are named "{repeated}"'):
+        read(path)
+
+
 def test_a_table_says_which_numbers_it_does_not_read(tmp_path):
     lines = ["cell,x,y,radius,label,batch", "one,0.1,-0.2,0.3,b,1", "two,0.3,0.4,0.5,a,2"]
     raw = read(text(tmp_path / "a.csv", *lines))
