@@ -182,7 +182,7 @@ class RawPoints:
     names : sequence of str, (n,)
         The names of the points in the file; empty if they lack names.
     notes : tuple of str
-        Parts of the file that the run does not use, in words for the log.
+        Parts of the file that the run does not use, and repeated rows, in words for the log.
     lines : sequence of int, (n,)
         The lines of the points in their table; empty for other files and for some of the points.
     """

@@ -74,7 +74,19 @@ def read_points(
         expected = f"{path.suffix.lower()} file of numbers and strings"
         raise unreadable(path, error, expected) from error
     check_inside(str(path), raw.points, curvature, raw.lines)
-    return raw
+    return replace(raw, notes=(*raw.notes, *_repeated(raw)))
+
+
+def _repeated(raw: RawPoints) -> tuple[str, ...]:
+    """A note about rows that repeat an earlier one."""
+    rows = np.column_stack([raw.points, raw.labels])
+    number = len(rows) - len(np.unique(rows, axis=0))
+    if not number:
+        return ()
+    return (
+        f"{number:,} of {len(rows):,} rows are repeated: each has the point and class of an earlier"
+        " row, and one may train and the other be tested",
+    )
 
 
 def _read_npz(path: Path, label_key: str, bare: bool) -> RawPoints:

@@ -206,6 +206,15 @@ def test_two_columns_of_one_name_are_refused(names, tmp_path):
         read(path)
 
 
+def test_repeated_rows_are_counted(tmp_path):
+    rows = ["0.1,0.2,a", "0.1,0.2,b", "0.3,0.2,a"]
+    path = text(tmp_path / "a.csv", "x,y,label", *rows)
+    assert read(path).notes == ()
+    text(path, "x,y,label", *rows, *rows[:2])
+    (note,) = read(path).notes
+    assert note.startswith("2 of 5 rows are repeated")
+
+
 def test_a_table_says_which_numbers_it_does_not_read(tmp_path):
     lines = ["cell,x,y,radius,label,batch", "one,0.1,-0.2,0.3,b,1", "two,0.3,0.4,0.5,a,2"]
     raw = read(text(tmp_path / "a.csv", *lines))
