@@ -19,7 +19,7 @@ from curvfed.tasks.kinds import ADDED, KINDS, added_by
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.sources import ENDINGS, STORED
 from curvfed.tasks.stored_files import LastRead
-from curvfed.tasks.tables import ending, has_one_column
+from curvfed.tasks.tables import ending, first_lines, has_one_column
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
         return Decision(path, form, "by its name, as it is absent"), [path]
     inner = islice(path.iterdir(), PEEK_FOLDERS) if path.is_dir() else ()
     watched: list[str | Path] = [path, *inner]
-    for form in (*UNCLEAR, *FORMATS):
+    for form in (*UNCLEAR, *FORMATS[:-1], UNLABELLED, FORMATS[-1]):
         reason = form.recognise(path)
         if reason:
             return Decision(path, form, reason), watched
@@ -153,6 +153,15 @@ def _is_points(path: Path) -> str:
     return f"{end}, and its columns are not those of {tables}" if is_table and tables else end
 
 
+def _is_unlabelled(path: Path) -> str:
+    if not _is_points(path) or not ends_in(path, TABLES):
+        return ""
+    widths = {len(row) for _, row in first_lines(path)}
+    if widths != {2}:
+        return ""
+    return "it has two columns, and those of points to train on are three, with one of classes"
+
+
 TABLES = (".csv", ".tsv")
 
 CORE = (
@@ -186,6 +195,9 @@ FORMATS = (*(form for kind in ADDED.values() for form in kind.files.formats), *G
 
 UNCLEAR = tuple(form for kind in ADDED.values() for form in kind.files.unclear)
 """The formats of paths that may hold several kinds of data. They decide first."""
+
+UNLABELLED = Format("a table of points without classes", ("points",), _is_unlabelled)
+"""Points that a finished run may predict, and no method trains on; it is in no list."""
 
 UNKNOWN = Format("of no known kind", tuple(KINDS), str)
 """The format of all other paths; the reader of each task refuses them in its own words."""

@@ -16,7 +16,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, listed
 from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import CORE, FORMATS
+from curvfed.tasks.formats import CORE, FORMATS, UNLABELLED
 from curvfed.tasks.kinds import FEATURES, KINDS, tasks_as
 from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
 
@@ -115,11 +115,13 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         lister = plugins.lister("datasets")
         where = f"; {lister} lists names and files of each kind" if lister else ""
         fitting = [name for name, row in listed().items() if set(row.tasks) & set(tasks)]
-        other = f"method={fitting[0]}" if fitting else "another method"
+        other = f", or method={fitting[0]}" if fitting else ", or another method"
+        if decision and decision.form is UNLABELLED:
+            other = ""  # no method trains on it
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
-            f" {readable}, such as {kind.built_in} or {form.title}, or {other}{where}"
+            f" {readable}, such as {kind.built_in} or {form.title}{other}{where}"
             f"{plugins.absent_hint(*shipped.DATA, shipped.METHOD_FOLDERS)}",
             key="dataset-with-method",
         )

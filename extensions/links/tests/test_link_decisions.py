@@ -80,6 +80,14 @@ def test_check_prints_the_decision(own_home, tmp_path, monkeypatch, capsys):
     assert "is read as links (two columns of names), but" in capsys.readouterr().err
 
 
+def test_two_columns_of_decimals_are_of_no_method(own_home, tmp_path, capsys):
+    path = table(tmp_path / "a.csv", "0.1,0.2", "0.3,0.4")
+    assert main(["check", "method=links", "num-supernodes=2", f"dataset={path}"]) == 2
+    error = capsys.readouterr().err
+    assert "is read as points (it has two columns, and" in error
+    assert "or method=" not in error
+
+
 def test_check_shows_the_curvature_of_the_score(own_home, capsys):
     for words, curvature in ([], "-1.0"), (["links.score=inner"], "0.0"):
         assert main(["check", "method=links", "num-supernodes=2", *words]) == 0
