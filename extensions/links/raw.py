@@ -114,7 +114,7 @@ def raw_links(
 
 def _unnamed(place: str, head: str, tail: str) -> DataError:
     """The error for a link with an empty name, or one that begins like that of a relation."""
-    names = [name for name in (head, tail) if name]
+    names = [f'"{name}"' for name in (head, tail) if name]  # a node strips them with their quotes
     if len(names) == 2:
         unfit = tail if tail.startswith(RELATION) else head
         text = f'the name "{unfit}" begins with "{RELATION}"; allowed are other names'

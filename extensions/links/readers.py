@@ -129,10 +129,10 @@ def _weights(path: Path, line: Line) -> DataError:
     """The error for a table with numbers in its last column, which may be weights or tails."""
     number, row = line
     return DataError(
-        f"{path}, line {number}: the last column has numbers, {row[-1]} here, which may be weights"
-        " or tails; allowed is a first line with the names of the columns, such as head, tail,"
-        " weight, or head, relation, tail",
-        row[-1],
+        f'{path}, line {number}: the last column has numbers, "{row[-1]}" here, which may be'
+        " weights or tails; allowed is a first line with the names of the columns, such as head,"
+        " tail, weight, or head, relation, tail",
+        f'"{row[-1]}"',
         key="columns",
     )
 

@@ -160,10 +160,10 @@ def plain_numbers(rows: Sequence[list[str]], place_of: Callable[[int], str]) -> 
         for cell in (row[0], row[-1]):
             if not re.fullmatch(r"-?\d+", class_name(cell), re.ASCII):
                 raise DataError(
-                    f"{place_of(position)}: {cell} may be a rounded number; allowed are names"
+                    f'{place_of(position)}: "{cell}" may be a rounded number; allowed are names'
                     " and whole numbers without an exponent: with pandas, read the table by"
                     ' dtype=str or "Int64"',
-                    cell,
+                    f'"{cell}"',
                     key="link-names",
                 )
     return [[class_name(row[0]), *row[1:-1], class_name(row[-1])] for row in rows]

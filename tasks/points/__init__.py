@@ -252,12 +252,12 @@ def check_inside(where: str, points: Floats, curvature: float, lines: Sequence[i
         num_outside = int(is_outside.sum())
     if num_outside:
         first = int(is_outside.argmax())
-        value = ", ".join(f"{coordinate:g}" for coordinate in points[first])
+        value = f"({points[first, 0]:g}, {points[first, 1]:g})"
         place = f"in line {lines[first]}" if lines else f"number {first + 1}"
         raise DataError(
             f"{where}: {num_outside} of {len(points)} points lie on or outside the boundary of the"
-            f" disc of curvature {curvature}, the first {place}: ({value}); allowed is"
-            " |curvature|·(x² + y²) < 1. Is points.curvature that of the embedding? UMAP,"
+            f" disc of curvature {curvature}; allowed is |curvature|·(x² + y²) < 1. Is"
+            f" points.curvature that of the embedding? The first of them is {place}: {value}. UMAP,"
             f" t-SNE and PCA give points of a plane, not of a disc: {EMBEDDING_HINT}",
             value,
             key="outside-disc",

@@ -215,7 +215,7 @@ def _check_names(path: Path, line: int, header: list[str]) -> None:
         raise DataError(
             f'{path}, line {line}: {header.count(repeated[0])} columns are named "{repeated[0]}";'
             " allowed is one column of each name: rename the others, or remove them",
-            repeated[0],
+            f'"{repeated[0]}"',
             key="columns",
         )
 
@@ -293,13 +293,14 @@ def _coordinate_columns(path: Path, header: list[str], first: Line, label: int |
 def _coordinate(path: Path, line: int, row: list[str], column: int, header: Sequence[str]) -> float:
     value = number_in(row[column])
     if not math.isfinite(value):
-        name = f" ({header[column]})" if header else ""
+        name = f" ({header[column]})" if header else ""  # a node strips the text with its marks
         cell = names_listed([row[column]])[:MAX_TEXT]
         shown = f'"{cell}"' if cell else "empty"
         raise DataError(
             f"{path}, line {line}: column {column + 1}{name}, a coordinate, is {shown}, no finite"
             " number; allowed are numbers such as 0.25 or 1e-3, without separators of thousands",
-            *(text for text in (cell, *header[column : column + 1]) if text),
+            shown,
+            name,
             key="not-finite",
         )
     return value

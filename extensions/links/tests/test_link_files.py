@@ -150,7 +150,7 @@ def test_a_tail_that_is_absent_is_refused_by_its_line(tmp_path):
     path = written(tmp_path / "a.csv", "sep=;\ncat;mammal\ndog;\n")
     with refuses("link-names", "a.csv, line 3", '"dog" has no tail', "delete this one") as caught:
         read_links(path)
-    assert caught.value.names == ("dog",)
+    assert caught.value.names == ('"dog"',)
     written(path, "source,target\ncat,mammal\n,mammal\n")
     with refuses("link-names", "a.csv, line 3", '"mammal" has no head'):
         read_links(path)
@@ -175,7 +175,7 @@ def test_whole_numbers_with_decimals_are_the_entities_without_them(text, tmp_pat
 
 def test_a_number_that_may_be_rounded_is_no_entity(tmp_path):
     path = written(tmp_path / "a.csv", "child,parent\n1,0\n2,1e+18\n")
-    with refuses("link-names", "a.csv, line 3: 1e+18", "dtype=str"):
+    with refuses("link-names", 'a.csv, line 3: "1e+18"', "dtype=str"):
         read_links(path)
 
 

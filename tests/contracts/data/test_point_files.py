@@ -189,13 +189,25 @@ def test_faults_of_a_csv(tmp_path, lines, facts):
         ("n/a", ("not-finite", "line 3: column 1 (x)", '"n/a"')),
         ('"1,000.5"', ("not-finite", "line 3: column 1 (x)", '"1,000.5"', "thousands")),
         ("", ("not-finite", "line 3: column 1 (x)", "empty")),
-        ("3", ("outside-disc", "1 of 2 points", "line 3: (3, 0.2)")),
+        ("3", ("outside-disc", "1 of 2 points", "in line 3: (3, 0.2)")),
     ],
 )
 def test_an_unfit_coordinate_has_its_line_and_value(cell, fragments, tmp_path):
     path = text(tmp_path / "a.csv", "x,y,label", "0.1,0.2,a", f"{cell},0.2,b")
-    with refuses(*fragments):
+    with refuses(*fragments) as caught:
         read(path)
+    assert fragments[-2] not in public_text(caught.value, {"data-path": str(path)})
+
+
+def test_what_is_sent_of_an_unfit_coordinate_does_not_depend_on_it(tmp_path):
+    """A value that is part of a word of the text, such as a, would be missing in it."""
+    sent = set()
+    for cell in ("a", "number", "n/a", "", "nan"):
+        path = text(tmp_path / "a.csv", "x,y,label", "0.1,0.2,a", f"{cell},0.2,b")
+        with refuses("not-finite") as caught:
+            read(path)
+        sent.add(public_text(caught.value, {"data-path": str(path)}))
+    assert len(sent) == 1
 
 
 @pytest.mark.parametrize("names", ["x,y,label,label", "x,x,label,y"])
