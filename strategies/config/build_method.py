@@ -156,6 +156,8 @@ def build_model(spec: Any, seed: int) -> nn.Module:
         return spec.build(seed)
     try:
         return spec.build(seed)
+    except ModelError as error:
+        raise ConfigError(str(error), key=error.kind) from None
     except (ValueError, ImportError) as error:
         raise ConfigError(f'model = "{spec.kind}": {error}', key="impossible-model") from None
 

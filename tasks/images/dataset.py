@@ -232,6 +232,8 @@ class ImageDataset(Dataset):
         try:
             if model in KINDS[facts.task].models:
                 head_spec(spec)  # refuses an impossible head
+        except ModelError:
+            raise
         except ValueError as error:
             text = f'method = "{run.method}": {error}'
             raise ModelError(text, key="head-with-method") from None

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from curvfed.tasks import plugins
+from curvfed.tasks.errors import ModelError
 from curvfed.tasks.kinds import FEATURES, IMAGE_NETWORKS
 
 
@@ -215,9 +216,11 @@ def _build(
 ) -> tuple[nn.Module, int]:
     channels, height, width = shape
     if channels < 1 or min(height, width) < min_size:
-        raise ValueError(
-            f"{name} takes images of 1x{min_size}x{min_size} (channels x height x width) or larger,"
-            f" not {channels}x{height}x{width}"
+        raise ModelError(
+            f"the images are {channels}x{height}x{width} (channels x height x width); the network"
+            f" {name} takes 1x{min_size}x{min_size} or larger: images.size={max(32, min_size)}, for"
+            " example, resizes them",
+            key="small-images",
         )
     return build(shape, norm)
 
@@ -240,5 +243,5 @@ NETS: dict[str, Build] = {
     **{name: partial(_added, name) for name in plugins.additions(IMAGE_NETWORKS)},
     FEATURES: checked(FEATURES, features, 1),
 }
-"""The functions by name; they raise ValueError, with the minimum size, for smaller images.
+"""The functions by name; they raise ModelError, with the minimum size, for smaller images.
 Extensions and other packages add some by the group `curvfed.image-networks`."""

@@ -415,6 +415,13 @@ def test_real_nodes_with_folders_of_their_own(tmp_path):
         run(tmp_path, "unfit", **settings | {"test_data": str(tmp_path / "more")})
 
 
+def test_images_too_small_for_a_network_are_named_with_the_key_that_resizes_them(tmp_path):
+    nodes = folders(tmp_path, (1, 1, 3), (1, 1, 3))
+    with pytest.raises(ConfigError, match=r"images are 3x1x1 .*images\.size=32") as caught:
+        run(tmp_path, method="fedavg", nodes=nodes)
+    assert "model = " not in str(caught.value)
+
+
 def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
     nodes = folders(tmp_path, (16, 16, 3), (16, 16), (16, 16, 3))
     result = run(tmp_path, "apart", method="fedavg", nodes=nodes)
