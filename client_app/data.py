@@ -136,7 +136,7 @@ def _hides_classes(data: Data, config: RunConfig) -> bool:
 
 
 def check_fits(data: Data, facts: Facts) -> None:
-    """Refuse data if their number of features or image shape differs from the run's.
+    """Refuse data if their number of features, image shape or depth differs from the run's.
 
     Raises
     ------
@@ -147,6 +147,13 @@ def check_fits(data: Data, facts: Facts) -> None:
             f"the data are images of {data.shape or 'no shape'}, those of this run"
             f" {facts.shape or 'none'}",
             key="shape",
+        )
+    bits = getattr(data, "bits", 0)
+    if bits and facts.bits not in (0, bits):
+        raise DataError(
+            f"the 16-bit images of the data are read as {bits} bits, those of this run as"
+            f" {facts.bits}; allowed is one number at all nodes, which images.bits sets",
+            key="bits",
         )
     if facts.num_features not in (0, data.num_features):
         raise DataError(

@@ -25,6 +25,7 @@ def describe(client: Client) -> Description:
         metric=data.metric,
         num_features=data.num_features,
         shape=data.shape,
+        bits=getattr(data, "bits", 0),
         class_names=class_names(data, client.config),
         digest=client.digest,
         partition_digest=data.partition_digest,

@@ -28,7 +28,12 @@ from curvfed.strategies.config.build_method import (
 )
 from curvfed.strategies.config.checks import check_path, idle_keys
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
+from curvfed.strategies.config.run_config import (
+    RunConfig,
+    open_dataset,
+    resolve_defaults,
+    with_bits,
+)
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
@@ -364,7 +369,8 @@ def _test_data(request: Request, client: Data | None) -> str:
     DataError
         If they are unfit.
     """
-    dataset = open_dataset(request.config, request.task)
+    config = with_bits(request.config, getattr(client, "bits", 0))
+    dataset = open_dataset(config, request.task)
     path = request.config.test_path
     test = dataset.test(path)
     if test and client:

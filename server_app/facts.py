@@ -47,6 +47,24 @@ def remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
         else:
             continue
         del descriptions[partition]
+    return refused | _remove_other_depths(descriptions)
+
+
+def _remove_other_depths(descriptions: dict[int, Description]) -> dict[int, str]:
+    """Remove the clients with another number of bits in 16-bit images than the majority, or if two
+    numbers are as frequent, than the larger; return the reasons by partition."""
+    counts = Counter(description.bits for description in descriptions.values() if description.bits)
+    common = max(counts, key=lambda bits: (counts[bits], bits), default=0)
+    refused = {}
+    for partition, description in list(descriptions.items()):
+        if description.bits in (0, common):
+            continue
+        refused[partition] = (
+            f"its 16-bit images are read as {description.bits} bits, the others' as {common}, by"
+            " their highest values; set images.bits to the bits of white at all nodes, such as"
+            f" images.bits={max(counts)}"
+        )
+        del descriptions[partition]
     return refused
 
 
@@ -129,7 +147,8 @@ def _facts(described: dict[int, Description]) -> Facts:
             f" {max_classes}",
             key="too-many-classes",
         )
-    return Facts(first.task, first.num_features, tuple(names), first.shape)
+    bits = max(description.bits for description in described.values())
+    return Facts(first.task, first.num_features, tuple(names), first.shape, bits=bits)
 
 
 def _kind(description: Description) -> tuple[str, tuple[str, ...]]:

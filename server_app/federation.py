@@ -19,7 +19,12 @@ from curvfed.strategies.config.build_method import (
     learner_class,
     model_spec,
 )
-from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
+from curvfed.strategies.config.run_config import (
+    RunConfig,
+    open_dataset,
+    resolve_defaults,
+    with_bits,
+)
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
@@ -334,7 +339,8 @@ def read_test(config: RunConfig, federation: Federation) -> Any:
         log.info("no global accuracy: the server has no test data (test-data)")
         return None
     try:
-        test = open_dataset(config, facts.task).test(config.test_path)
+        dataset = open_dataset(with_bits(config, facts.bits), facts.task)
+        test = dataset.test(config.test_path)
         if test is not None:
             test.check_test(facts.shape, facts.class_names)
     except DataError as error:

@@ -129,6 +129,9 @@ def chosen_here(run: RunConfig, task: str, data: "Data | None") -> dict[str, Val
         values["images.channels"] = channels
         if len(set(sides)) == 1:
             values["images.size"] = sides[0]
+    bits = getattr(data, "bits", 0)
+    if bits:
+        values["images.bits"] = bits
     return values
 
 

@@ -156,11 +156,17 @@ def _in_shape_of_run(
     places = [class_names.index(name) if name in class_names else -1 for name in raw.class_names]
     labels = torch.tensor(places)[torch.from_numpy(raw.labels)]
     spec = _dataset(run).spec
+    raw = raw.in_bits(spec.bits)
     notes: dict[str, str] = {}
     if spec.encoder:
         pixels = read_inputs(raw, np.arange(len(names)), spec, spec.channels)
     else:
         pixels, notes = _converted(raw, names, run)
+    if raw.bits and not spec.bits:
+        notes["bits"] = (
+            f"16-bit images were read as {raw.bits} bits, by the highest value among them, as the"
+            " run had no such images: a dark image alone may be read as brighter"
+        )
     all_test = torch.tensor([[False], [False], [True]]).expand(-1, len(names))
     images = client_images(
         pixels,

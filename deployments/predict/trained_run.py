@@ -19,7 +19,7 @@ from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import initial_aggregation, is_fixed, personal_patterns
 from curvfed.strategies.config.parse import parse, read_settings
-from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults, with_bits
 from curvfed.strategies.wire.messages import Description, Facts, lists_to_tuples, stored_facts
 from curvfed.strategies.wire.store import read
 from curvfed.tasks.record_split import RecordSplit
@@ -67,7 +67,7 @@ class TrainedRun:
     ----------
     path : Path
     config : RunConfig
-        With all defaults resolved.
+        With all defaults resolved, and the bits of the clients' images.
     facts : Facts
     arrays : dict of str to array
         All parameters in `model.safetensors`, by name.
@@ -273,7 +273,9 @@ class TrainedRun:
                 f"{path} is not the directory of a run: {error}", key="not-a-run"
             ) from None
         model = _read_model(path / "model.safetensors", config)
-        return cls(path, resolve_defaults(config, model["facts"].task), clients=clients, **model)
+        facts = model["facts"]
+        config = with_bits(resolve_defaults(config, facts.task), facts.bits)
+        return cls(path, config, clients=clients, **model)
 
 
 def _in_words(clients: Iterable[int]) -> str:

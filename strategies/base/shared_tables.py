@@ -51,6 +51,10 @@ class Images(Table):
     with images.encoder"""
     channels: Literal[1, 3] | None = None
     """1: grey, 3: colour; auto: those of the files, colour if any file is in colour"""
+    bits: int | None = Field(default=None, ge=8, le=16)
+    """bits of white in files with 16 bits per channel, such as 12 for values up to 4095; a higher
+    value is an error. auto: 8, 12 or 16, by the highest value of a node's images; the nodes of a
+    run must have one number, with which predict reads new images too"""
     encoder: EncoderName = ""
     """train on features of a frozen network in place of pixels: a file of weights of a classifier
     of torchvision by its published name without .pth, such as resnet18-f37072fd, with the first

@@ -269,6 +269,15 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     return config.model_copy(update=resolved)
 
 
+def with_bits(config: RunConfig, bits: int) -> RunConfig:
+    """The configuration with the bits of the 16-bit images of a run's clients, if it leaves them
+    open and the clients have such images; 0: they have none."""
+    if not bits or config.images.bits is not None:
+        return config
+    images = config.images.model_copy(update={"bits": bits})
+    return config.model_copy(update={"images": images})
+
+
 def _field(table: str) -> str:
     return table.replace("-", "_")
 

@@ -191,6 +191,17 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
         )
 
 
+def check_bits(bits: int) -> None:
+    """Refuse an impossible number of bits of images; 0 stands for none with 16 bits per channel.
+
+    Raises
+    ------
+    MessageError
+    """
+    if bits not in (0, *range(8, 17)):
+        raise MessageError(f"bits is {bits}; allowed are 0 and 8 to 16", key="bits")
+
+
 def check_partition(partition: int, num_partitions: int, digest: str) -> None:
     """Refuse an impossible part of a public data set. A client's own data lack a digest and parts.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.wire.checks import (
     MessageError,
+    check_bits,
     check_data,
     check_partition,
     check_statistics,
@@ -380,6 +381,7 @@ def _description(content: RecordDict, partition: int) -> Description:
     data = build_dataclass(Description, body)
     check_texts(data.statistics)
     check_data(data.task, data.space, data.shape, data.num_features, data.class_names)
+    check_bits(data.bits)
     check_statistics(data.task, data.statistics, len(data.class_names))
     check_partition(partition, data.num_partitions, data.partition_digest)
     return data

@@ -103,6 +103,8 @@ class Facts:
         or a client keeps its own private.
     partitions : tuple of int
         The numbers of all clients, ascending; empty unless the learner has `lists_clients`.
+    bits : int
+        The bits of white in the clients' images with 16 bits per channel; 0 without such images.
     """
 
     task: str
@@ -112,6 +114,7 @@ class Facts:
     own_ends: bool = False
     figures: tuple[float, ...] = ()
     partitions: tuple[int, ...] = ()
+    bits: int = 0
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,8 @@ class Description:
         own alone without a group. Empty in a simulation.
     min_holders : int
         The node's own `Holders.needed` under secure sums; 0 for the default.
+    bits : int
+        The bits of white in images with 16 bits per channel; 0 without such images.
     """
 
     task: str
@@ -216,6 +221,7 @@ class Description:
     num_partitions: int = 0
     group: tuple[int, ...] = ()
     min_holders: int = 0
+    bits: int = 0
 
 
 @dataclass(frozen=True)

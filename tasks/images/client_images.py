@@ -25,12 +25,15 @@ class ClientImages(Examples):
         and the server; () for features.
     augments : bool
         Whether training images of this data set are usually cropped and flipped.
+    bits : int
+        The bits of white in the files with 16 bits per channel; 0 without such files.
     """
 
     images: Tensor
     mean: tuple[float, ...]
     std: tuple[float, ...]
     augments: bool
+    bits: int = 0
 
     task = "images"
 
@@ -105,12 +108,13 @@ def client_images(
     std: tuple[float, ...],
     augments: bool,
     partition_digest: str = "",
+    bits: int = 0,
 ) -> ClientImages:
     """A client's data, with their digest.
 
     Parameters
     ----------
-    images, labels, class_names, augments, partition_digest
+    images, labels, class_names, augments, partition_digest, bits
         As in `ClientImages`.
     masks : Tensor, (3, n), bool
         Train, validation, test.
@@ -128,6 +132,7 @@ def client_images(
         std=_per_channel(std, images.shape[1]) if has_pixels else (),
         augments=augments and has_pixels,
         partition_digest=partition_digest,
+        bits=bits,
     )
 
 

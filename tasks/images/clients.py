@@ -56,6 +56,9 @@ class ImageSpec(Spec):
         The frozen network that makes features of the images; "" for pixels.
     channels : int
         1, grey, 3, colour, or 0: as in the data set; in a folder colour if any image is.
+    bits : int
+        The bits of white in files with 16 bits per channel, 8 to 16; 0: by the highest value in all
+        files of the data.
     train_subset, test_subset : int
         Numbers of training and of test images, drawn at random; 0: all.
     pooled : bool
@@ -73,6 +76,7 @@ class ImageSpec(Spec):
     size: int = 0
     encoder: str = ""
     channels: int = 0
+    bits: int = 0
     train_subset: int = 0
     test_subset: int = 0
     pooled: bool = False
@@ -135,6 +139,7 @@ def own_images(
             " images.pooled = false, and images in no folders train and test",
             key="pooled",
         )
+    raw = raw.in_bits(spec.bits)
     numbers = np.arange(len(raw.labels))
     if not len(numbers):
         raise DataError("there are no images; allowed is one or more", key="no-images")
@@ -162,6 +167,7 @@ def global_test(
     Data without a test part: `uses_all` makes all images the test set; otherwise a share of them is
     held out.
     """
+    raw = raw.in_bits(spec.bits)
     roles = raw.with_test(record_split)
     if not uses_all:
         _check_roles(raw, roles, spec)
@@ -189,6 +195,7 @@ def share_images(
 
     Each is split by its records; without `record_split` at random, with a training image at least.
     """
+    raw = raw.in_bits(spec.bits)
     if spec.pooled:
         raw = replace(raw, roles=np.full(len(raw.labels), TRAIN))
     roles = raw.with_test(record_split)
@@ -282,6 +289,7 @@ def _images(
         std=spec.std,
         augments=augments,
         partition_digest=partition_digest,
+        bits=raw.bits,
     )
 
 

@@ -64,7 +64,15 @@ class ImageDataset(Dataset):
     @classmethod
     def configured(cls, run: Any, cache: Path | None = None) -> Self:
         """The images of a run's configuration."""
-        numbers = ("size", "channels", "train_subset", "test_subset", "pooled", "classes_at")
+        numbers = (
+            "size",
+            "channels",
+            "bits",
+            "train_subset",
+            "test_subset",
+            "pooled",
+            "classes_at",
+        )
         settings = {name: getattr(run.images, name) or 0 for name in numbers}
         if run.images.encoder:
             settings["encoder"] = run.images.encoder
@@ -141,6 +149,7 @@ class ImageDataset(Dataset):
             "size",
             "encoder",
             "channels",
+            "bits",
             "seed",
             "train_size",
             "test_size",
@@ -175,6 +184,7 @@ class ImageDataset(Dataset):
             "test": 1,
             "whole": path is not None,
             "channels": channels,
+            "bits": spec.bits,
             "seed": spec.seed if spec.test_subset else 0,
         }
 

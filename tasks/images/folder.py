@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch import Tensor
 from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, read_layout
-from curvfed.tasks.images.raw import RawImages, converted
+from curvfed.tasks.images.raw import Depth, RawImages, converted
 from curvfed.tasks.public_data import Located
 
 log = logging.getLogger("curvfed")
@@ -39,6 +39,10 @@ ambiguous."""
 
 class PixelError(ValueError):
     """Pixels with an ambiguous meaning."""
+
+
+class DepthError(PixelError):
+    """Values that do not fit the number of bits, or do not show it."""
 
 
 def decoded(path: str, bits: Callable[[], int]) -> Tensor:
@@ -76,7 +80,7 @@ def decoded(path: str, bits: Callable[[], int]) -> Tensor:
         upright = image if turn is None else image.transpose(Image.Transpose(turn))
         # In these modes Pillow's conversion to 8 bits clips values above 255.
         if upright.mode.startswith("I"):
-            pixels = (_values(upright) >> (bits() - 8)).astype(np.uint8)
+            pixels = _upper_bits(_values(upright), bits())
             # Pillow inverts only negatives of 8 bits.
             if getattr(image, "tag_v2", {}).get(PHOTOMETRIC) == WHITE_IS_ZERO:
                 pixels = 255 - pixels
@@ -116,7 +120,7 @@ def common_bits(paths: Iterable[str]) -> int:
 
     Raises
     ------
-    PixelError
+    DepthError
         If the highest value fits none of `DEPTHS`.
     """
     highest = 0
@@ -128,13 +132,16 @@ def common_bits(paths: Iterable[str]) -> int:
         if highest in values:
             if bits < 16:
                 log.warning(
-                    "16-bit images hold values up to %d: they are read as %d bits", highest, bits
+                    "16-bit images hold values up to %d: they are read as %d bits; images.bits sets"
+                    " another number",
+                    highest,
+                    bits,
                 )
             return bits
     if highest:
-        raise PixelError(
+        raise DepthError(
             f"it has 16 bits per channel, but no value in the folder is above {highest}, so the"
-            " value of white is ambiguous; save the images with 8 bits, or with values up to 65535"
+            " value of white is ambiguous"
         )
     return 16
 
@@ -166,6 +173,23 @@ def _values(image: Any) -> Array:
     if values.min() < 0 or values.max() >= 2**16:
         raise PixelError("it has negative values, or more than 16 bits")
     return values
+
+
+def _upper_bits(values: Array, bits: int) -> NDArray[np.uint8]:
+    """The upper 8 bits of values with this number of bits.
+
+    Raises
+    ------
+    DepthError
+        If a value has more bits.
+    """
+    highest = int(values.max())
+    if highest >= 2**bits:
+        raise DepthError(
+            f"it has the value {highest}; the run's images have {bits} bits, 0 to {2**bits - 1}"
+        )
+    upper: NDArray[np.uint8] = (values >> (bits - 8)).astype(np.uint8)
+    return upper
 
 
 def _orientation(image: Any) -> int:
@@ -254,32 +278,44 @@ def raw_files(
     files, labels, roles = zip(*samples, strict=True)
     stored_roles = np.array(roles, dtype=np.int64) if has_test else None
     # The bits of all files, so that every subset is read in the same way.
-    bits = cache(partial(common_bits, files))
+    depth = Depth(partial(common_bits, files))
     return RawImages(
         labels=np.array(labels, dtype=np.int64),
         class_names=tuple(class_names),
         roles=stored_roles,
-        read=partial(_read, folder, files, bits),
+        read=partial(_read, folder, files, depth=depth),
         content=lambda index: Path(files[index]).read_bytes(),
+        depth=depth,
     )
 
 
 def _read(
     folder: Path,
     files: Sequence[str],
-    bits: Callable[[], int],
     indices: Integers,
     size: int,
     channels: int,
+    depth: Depth,
 ) -> Tensor:
     return read_images(
         str(folder),
         lambda index: os.path.relpath(files[index], folder),
-        lambda index: decoded(files[index], bits),
+        lambda index: decoded(files[index], depth),
         indices,
         size,
         channels,
     )
+
+
+def _advice(error: Exception) -> str:
+    """The way out of an error, in words; "" if the image is just damaged."""
+    from PIL.Image import DecompressionBombError
+
+    if isinstance(error, DepthError):
+        return "; the run's key images.bits sets the bits of white"
+    if isinstance(error, DecompressionBombError | MemoryError):
+        return "; cut an image with too many pixels into tiles, or save it smaller"
+    return ""
 
 
 def read_images(
@@ -320,8 +356,7 @@ def read_images(
             reason = getattr(error, "strerror", None) or str(error).partition(" <")[0]
             raise DataError(
                 f"{where}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed"
-                " are complete images with 8 or 16 bits per channel; cut an image with too many"
-                " pixels into tiles, or save it smaller",
+                f" are complete images with 8 or 16 bits per channel{_advice(error)}",
                 name,
                 reason,
                 key="unreadable",

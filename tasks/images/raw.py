@@ -2,8 +2,9 @@
 arrays with checked shape and values."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -24,6 +25,28 @@ CONVERSION_BATCH = 4096
 """Images converted together: intermediate results take several times their memory."""
 
 
+@dataclass
+class Depth:
+    """The bits of white in files with 16 bits per channel: 8 to 16.
+
+    Attributes
+    ----------
+    guess : callable
+        () -> int: the bits by the values of the files; raises an error if these are ambiguous.
+    bits : int
+        The bits in use; 0 until a file with 16 bits per channel is read. Given bits are not
+        guessed.
+    """
+
+    guess: Callable[[], int]
+    bits: int = 0
+
+    def __call__(self) -> int:
+        """The bits, guessed at the first call if they are not given."""
+        self.bits = self.bits or self.guess()
+        return self.bits
+
+
 @dataclass(frozen=True, eq=False)
 class RawImages:
     """Images of one data set.
@@ -42,6 +65,9 @@ class RawImages:
         The number of the user of each image, where images belong to users.
     content : callable, or None
         (index) -> bytes: an image as stored; None: its pixels, in colour.
+    depth : Depth or None
+        The bits of files with 16 bits per channel, which `read` takes as its argument `depth`; None
+        without such files.
     """
 
     task: ClassVar[str] = "images"
@@ -52,6 +78,21 @@ class RawImages:
     read: Callable[[Integers, int, int], Tensor]
     users: Integers | None = None
     content: Callable[[int], bytes] | None = None
+    depth: Depth | None = None
+
+    @property
+    def bits(self) -> int:
+        """The bits of the files with 16 bits per channel that were read; 0 without such files."""
+        return self.depth.bits if self.depth else 0
+
+    def in_bits(self, bits: int) -> "RawImages":
+        """These images, with files of 16 bits per channel read as this number of bits; 0: by the
+        values of the files."""
+        if not bits or self.depth is None:
+            return self
+        depth = replace(self.depth, bits=bits)
+        read = cast(Callable[..., Tensor], self.read)
+        return replace(self, depth=depth, read=partial(read, depth=depth))
 
     def records(self, indices: Integers) -> list[bytes]:
         """The images of these numbers with their classes, as they are stored, before a run's choice

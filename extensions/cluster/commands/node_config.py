@@ -24,7 +24,13 @@ MIN_FREE = 512 * 2**20
 """Free bytes on the disk of a node's personal state: two rounds of the largest network and its
 optimiser."""
 
-READING_KEYS = ("points.curvature", "points.embedding-key", "points.label-key", "images.size")
+READING_KEYS = (
+    "points.curvature",
+    "points.embedding-key",
+    "points.label-key",
+    "images.size",
+    "images.bits",
+)
 """Keys of a run that change how data are read: with them a run can read data that the defaults
 cannot."""
 

@@ -289,6 +289,50 @@ def test_the_classes_of_a_new_folder_may_lie_at_another_level(level, tmp_path, c
     assert "the classes are ambiguous" in refused(capsys, result.path, tmp_path / "domains")
 
 
+def write_16_bits(folder: Path, classes: dict[str, int], num: int = 12) -> None:
+    """Grey images of 16 bits per channel, with the highest value of each class."""
+    for number, (name, highest) in enumerate(classes.items()):
+        (folder / name).mkdir(parents=True)
+        rng = np.random.default_rng(number)
+        for index in range(num):
+            pixels = rng.integers(highest // 2, highest, (8, 8), dtype=np.uint16)
+            pixels[0, 0] = highest
+            Image.fromarray(pixels).save(folder / name / f"{index:02d}.png")
+
+
+def test_a_dark_image_alone_is_read_in_the_bits_of_the_run(tmp_path, capsys):
+    write_16_bits(tmp_path / "deep", {"bright": 60000, "dark": 3000})
+    keys = {"method": "fedavg", "clients": 2, "num_rounds": 1}
+    result = run(tmp_path / "results", dataset=str(tmp_path / "deep"), **keys)
+    assert result.described["facts"]["bits"] == 16
+    shutil.copytree(tmp_path / "deep", tmp_path / "copy")
+    together, _ = ask(capsys, result.path, tmp_path / "copy")
+    rows = {row["image"]: row for row in together}
+    [alone], notes = ask(capsys, result.path, tmp_path / "deep/dark/03.png")
+    assert alone["probability"] == rows["dark/03.png"]["probability"]
+    assert "bits" not in notes
+    dark, _ = ask(capsys, result.path, tmp_path / "deep/dark")
+    assert [row["probability"] for row in dark] == [
+        rows[f"dark/{row['image']}"]["probability"] for row in dark
+    ]
+
+
+def test_an_image_above_the_bits_of_the_run_is_refused(tmp_path, capsys):
+    write_16_bits(tmp_path / "deep", {"bright": 4000, "dark": 3000})
+    keys = {"method": "fedavg", "clients": 2, "num_rounds": 1}
+    result = run(tmp_path / "results", dataset=str(tmp_path / "deep"), **keys)
+    write_16_bits(tmp_path / "new", {"bright": 60000}, num=1)
+    text = refused(capsys, result.path, tmp_path / "new/bright/00.png")
+    for words in ("00.png", "60000", "12 bits", "images.bits"):
+        assert words in text
+
+
+def test_the_bits_of_new_images_are_noted_if_the_run_had_none(runs, tmp_path, capsys):
+    write_16_bits(tmp_path / "new", {"0": 3000}, num=1)
+    _, notes = ask(capsys, runs("fedavg").path, tmp_path / "new/0")
+    assert "12 bits" in notes["bits"]
+
+
 # What cannot be done
 
 

@@ -100,8 +100,9 @@ DAMAGES = {
 def test_a_damaged_image_is_named(tmp_path, damage, suffix):
     write_classes(tmp_path / "own", {"cat": 3, "dog": 3}, (16, 16, 3), suffix=suffix)
     DAMAGES[damage](tmp_path / f"own/dog/0001{suffix}")
-    with refuses("unreadable", f"own: image dog/0001{suffix}"):
+    with refuses("unreadable", f"own: image dog/0001{suffix}") as caught:
         ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
+    assert "tiles" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

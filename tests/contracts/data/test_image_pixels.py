@@ -98,8 +98,25 @@ def test_a_depth_that_cannot_be_reported_is_refused(tmp_path, highest):
     pixels = np.zeros((8, 8), dtype=np.uint16)
     pixels[0, 0] = highest
     write(tmp_path / "own", "0.png", pixels)
-    with refuses("unreadable", "image a/0.png", highest):
+    with refuses("unreadable", "image a/0.png", highest, "images.bits") as caught:
         read(tmp_path / "own")
+    assert "tiles" not in str(caught.value)
+
+
+@pytest.mark.parametrize("bits", [8, 10, 14, 16])
+def test_given_bits_are_used_whatever_the_values(tmp_path, bits):
+    values = RAMP.astype(np.uint16) << (bits - 8)
+    write(tmp_path / "own", "0.png", values // 8)
+    assert np.array_equal(read(tmp_path / "own", bits=bits)[0, 0], RAMP // 8)
+    write(tmp_path / "own", "1.png", values + np.uint16(2**bits - 1 - values.max()))
+    assert read(tmp_path / "own", bits=bits).max() == 255
+
+
+def test_a_value_above_the_given_bits_is_refused(tmp_path):
+    write(tmp_path / "own", "0.png", RAMP.astype(np.uint16))
+    write(tmp_path / "own", "1.png", np.full_like(RAMP, 4096, dtype=np.uint16))
+    with refuses("unreadable", "image a/1.png", "4096", "12 bits", "4095", "images.bits"):
+        read(tmp_path / "own", bits=12)
 
 
 def test_colours_of_16_bits_that_come_out_black_are_refused(tmp_path):
@@ -136,5 +153,5 @@ def test_a_picture_in_the_opacity_alone(tmp_path, mode, ink, expected):
 def test_a_huge_image_is_named_with_the_limit(tmp_path, monkeypatch):
     write_classes(tmp_path / "own", {"a": 1})
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 31)
-    with refuses("unreadable", "a/0000.png", "64", "62"):
+    with refuses("unreadable", "a/0000.png", "64", "62", "tiles"):
         read(tmp_path / "own")

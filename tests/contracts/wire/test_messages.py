@@ -205,6 +205,7 @@ def test_description_round_trip(description, data):
         ({"num_features": 2, "space": "MUTAG"}, "no feature space"),
         ({"num_features": 2, "class_names": ("a", "a")}, "2 class names; allowed are 0"),
         ({"task": "nodes", "class_names": ()}, "0 class names; allowed are 1"),
+        ({"bits": 7}, "bits is 7; allowed are 0 and 8 to 16"),
     ],
 )
 def test_points_have_two_coordinates_and_may_have_no_classes(description, words):
@@ -268,7 +269,7 @@ def test_request_of_another_form(content, words):
 
 
 def test_equal_facts_of_another_type_are_refused_after_those_of_the_right_one():
-    rest = {"shape": "", "own_ends": False, "figures": [], "partitions": []}
+    rest = {"shape": "", "own_ends": False, "figures": [], "partitions": [], "bits": 0}
     for own_ends, is_right in ((False, True), (0, False), (False, True)):
         facts = ConfigRecord(OF_NODES | rest | {"own_ends": own_ends})
         content = RecordDict({"header": record(stamp=0), "facts": facts})

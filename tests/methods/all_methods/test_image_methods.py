@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -413,6 +414,23 @@ def test_real_nodes_with_folders_of_their_own(tmp_path):
     write_classes(tmp_path / "more", {"cat": 5, "eel": 5}, seed=9, shape=(16, 16, 3))
     with pytest.raises(ConfigError, match=r"classes \['eel'\]"):
         run(tmp_path, "unfit", **settings | {"test_data": str(tmp_path / "more")})
+
+
+def test_nodes_whose_16_bit_images_have_other_depths_are_refused_by_name(tmp_path):
+    nodes = folders(tmp_path, (16, 16), (16, 16), (16, 16), (16, 16))
+    for node, factor in zip(nodes, (257, 40, 257, 0), strict=True):
+        for path in Path(node["data-path"]).glob("*/*.png"):
+            pixels = np.asarray(Image.open(path))
+            if factor:
+                Image.fromarray(pixels.astype(np.uint16) * factor).save(path)
+    result = run(tmp_path, "apart", method="fedavg", nodes=nodes)
+    [(name, reason)] = result.described["refused"].items()
+    assert name == "partition-id 1"
+    for words in ("12 bits", "the others' as 16", "images.bits=16"):
+        assert words in reason
+    assert result.described["facts"]["bits"] == 16
+    result = run(tmp_path, "together", method="fedavg", nodes=nodes, images__bits=16)
+    assert not result.described["refused"]
 
 
 def test_images_too_small_for_a_network_are_named_with_the_key_that_resizes_them(tmp_path):
