@@ -86,7 +86,11 @@ def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
 
     public = hide_paths(str(error))
     for name in filter(None, getattr(error, "names", ())):
-        public = public.replace(hide_paths(name), "…")  # a library's text can contain the path
+        hidden = hide_paths(name)  # a library's text can contain the path
+        # Cut out of other words too, a short name would show in what is left of them.
+        public, number = re.subn(rf"(?<!\w){re.escape(hidden)}(?!\w)", "…", public)
+        if not number:
+            public = public.replace(hidden, "…")
     if isinstance(error, DataError):
         public = _NUMBER.sub(lambda match: match[1] or "…", public)
         public += "; the node's own log says more"

@@ -302,3 +302,11 @@ def test_absent_files(tmp_path):
         PointDataset(PointSpec("folder/a.csv", tmp_path)).test()
     with refuses("no-file", "olson"):
         PointDataset(PointSpec("olson", tmp_path)).test()
+
+
+@pytest.mark.parametrize("name", ["a", "le", "n"])
+def test_a_short_name_is_not_cut_out_of_other_words(name, tmp_path):
+    """What is left of these words would tell the name."""
+    error = DataError(f"table: the name {name} is nowhere allowed", name)
+    text = public_text(error, {"data-path": str(tmp_path / "own.csv")})
+    assert text.startswith("table: the name … is nowhere allowed")
