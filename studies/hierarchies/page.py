@@ -57,15 +57,15 @@ ABOUT = """\
 
     python -m studies.hierarchies --files folder --data folder
 
-writes this page, [every cell](hierarchies.csv), the picture and `hierarchies.json`.
-19 hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% of the entities get a second parent.
+writes this page, [every cell](hierarchies.csv) and the picture.
+19 hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% have a second parent.
 A cell is one [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner
-product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, on one seed, and compared on
+product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, on one seed, compared on
 five others.
 
-Scores: mean reciprocal rank of held-out links among a client's own entities at the best round of
+Scores: mean reciprocal rank of held-out links among a client's own entities, best round of
 validation; for *reconstruction* mean average precision of all links. "Several parents" is the share of entities with
-two direct parents or more, *the best flat score* the better on the tuning seed, *frequent tails* the
+two parents or more, *the best flat score* the better on the tuning seed, *frequent tails* the
 trivial answer. Intervals: paired, 95%, Bonferroni-corrected in their block.
 
 ![gains by the share of entities with several parents](../images/hierarchies.png)
@@ -312,7 +312,7 @@ def write_page(record: Mapping[str, Any]) -> None:
         numbers = {"hierarchies": line["number"], "fewest_entities": min(entities)}
         _write_json(MEASURED, numbers | gain)
     lines = [ABOUT, f"{record['made']} of {record['planned']} planned cells are made.", ""]
-    lines += ["Gains in points, and intervals above 0 and below. Clients hold branches."]
+    lines += ["Gains in points; intervals above 0 and below. Clients hold branches."]
     lines.append("")
     lines += table_lines(
         BLOCKS, [row for title in record["rules"] for row in _block(record, title)]
