@@ -8,14 +8,10 @@ import torch
 
 from curvfed.client_app.data import make_task
 from curvfed.deployments.inputs import PredictError, RequestError, check_there
+from curvfed.deployments.predict.graphs import curvature_words, graph_examples
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import check_client, model_of
-from curvfed.deployments.predict.points_and_graphs import (
-    by_classifier,
-    curvature_words,
-    graph_examples,
-    point_examples,
-)
+from curvfed.deployments.predict.points import by_classifier, point_examples
 from curvfed.deployments.predict.prediction import (
     Options,
     Predicted,
