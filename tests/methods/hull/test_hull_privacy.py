@@ -22,7 +22,16 @@ RARE = 1e-7
 """Masks are fresh in every run: a good one fails a test of them as seldom."""
 
 HEADER = {f"header.{name}" for name in ("run", "phase", "round")}
-FACTS = ("task", "num_features", "class_names", "shape", "own_ends", "figures", "partitions")
+FACTS = (
+    "task",
+    "num_features",
+    "class_names",
+    "shape",
+    "bits",
+    "own_ends",
+    "figures",
+    "partitions",
+)
 ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}
 TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
 PARTS = {
