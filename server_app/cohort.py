@@ -146,10 +146,12 @@ class Cohort(ABC):
             if others:
                 up[client] += parts_size(others)
         reasons = dict(sorted(reasons.items()))
+        labels: dict[str, list[str]] = {}
         for client, reason in reasons.items():
+            labels.setdefault(reason, []).append(run.federation.label(client))
+        for reason, names in labels.items():
             place = run.place(header)
-            label = run.federation.label(client)
-            log.warning("%s: dropped the reply of %s: %s", place, label, reason)
+            log.warning("%s: dropped the reply of %s: %s", place, ", ".join(names), reason)
         if run.fixed and template is not None:
             # Failed clients may have lost the fixed parameters; the next request sends them again.
             run.state.fixed_holders = sorted(

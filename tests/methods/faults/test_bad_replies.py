@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from app_runs import Fault, Recorder, Run, forged, partition_of, run
+from app_runs import Fault, Handle, Recorder, Run, forged, partition_of, phase_of, run
 from flwr.app import Error, Message
 from flwr.proto.node_pb2 import NodeInfo
 
@@ -15,7 +15,7 @@ from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import Reply
+from curvfed.strategies.wire.messages import TRAIN, Reply
 from curvfed.tasks.plugins import extension_files
 
 
@@ -188,3 +188,14 @@ def test_a_simulation_without_one_of_its_workers_ends_and_no_node_can_end_a_run_
     monkeypatch.setattr("curvfed.strategies.wire.exchange.has_supernodes", lambda grid: True)
     result = run(tmp_path, "nodes", num_rounds=3, intercept=Fault(1, worker_lost, round=2))
     assert result.summary["metrics"]["replies_dropped"] == 1
+
+
+@pytest.mark.usefixtures("clock")
+def test_equal_reasons_are_one_line(tmp_path, caplog):
+    def silent(request: Message, handle: Handle) -> Message | None:
+        reply = handle(request)
+        has_part = partition_of(reply.content) > 0
+        return None if has_part and phase_of(request.content) == TRAIN else reply
+
+    run(tmp_path, intercept=silent, num_rounds=1)
+    assert "dropped the reply of partition 1, partition 2: no reply within" in caplog.text
