@@ -92,9 +92,6 @@ def _step(module: str, name: str) -> Handler:
     return handler
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a disk without room for a file, by its size, a quota or a limit of the user."""
-
 OF_EVERY_RUN: dict[str, Handler] = {
     DESCRIBE: _describe,
     KEYS: _step("secure_keys", "keys"),
@@ -190,6 +187,10 @@ def check_phase(
         )
 
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk without room for a file, by its size, a quota or a limit of the user."""
+
+
 def _answer(message: Message, context: Context) -> Message:
     """Run the handler of the message's phase. An error becomes a reply that names the error and
     contains no data."""
@@ -230,7 +231,7 @@ def _answer(message: Message, context: Context) -> Message:
         if foreseen is not None:
             reason = _note_error(foreseen, header, partition, node_config)
             return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
-        if not is_real(node_config) and getattr(error, "errno", 0) in FULL:
+        if not is_real(node_config) and getattr(error, "errno", 0) in DISK_FULL:
             # This disk is the server's: the run stops, and can be resumed once there is space.
             raise
         where = f"partition {partition}, {header.phase} of round {header.round}"

@@ -58,11 +58,12 @@ class Contribution(Statistics):
     def without_change(self) -> "Contribution":
         """The contribution of a client that did not train: the parameters as received, and zeros in
         place of other arrays."""
+        # An open run imports nothing of secure sums.
         from curvfed.strategies.config.secure_phases import parameters
 
-        unmoved = parameters(self.received or {})
+        received = parameters(self.received or {})
         arrays = {
-            name: unmoved[name] if name in unmoved else np.zeros_like(array)
+            name: received[name] if name in received else np.zeros_like(array)
             for name, array in self.arrays.items()
         }
         return replace(self, arrays=arrays, figures={})

@@ -42,8 +42,8 @@ its server reads, are such keys too. Every other key makes another configuration
 
 
 MEASUREMENTS = 3
-"""Maximum number of configurations under which a node that may refuse says, before a one-shot sum,
-whether its policy allows it: each answer bounds the size of a class."""
+"""Number of configurations of a one-shot method that a node always answers in `measure`; its policy
+may allow more. Whether it refuses bounds the size of a class."""
 
 
 def admit(client: Client, request: Request) -> None:
@@ -63,9 +63,12 @@ def admit(client: Client, request: Request) -> None:
     is_open = not client.config.is_masked
     if client.ledger is None or client.node.rules is None or not client.split_digest:
         return
-    if phase == MEASURE and client.node.hull_max_share < 1 and not client.config["hull.dry-run"]:
-        what = f"measurements of {client.config.method} {client.split_digest.hex()}"
-        client.ledger.admit_few(what, _configuration(client), MEASUREMENTS)
+    limit = client.node.rules.runs.configurations
+    if phase == MEASURE and not client.config["hull.dry-run"]:
+        kind = f"measurements of {client.config.method}"
+        client.ledger.admit_limited(
+            kind, client.split_digest.hex(), _configuration(client), max(MEASUREMENTS, limit)
+        )
     if not is_sum and (client.method.is_one_shot or phase not in TARGETS):
         return
     questions = {}
@@ -79,15 +82,14 @@ def admit(client: Client, request: Request) -> None:
         seed = f"{SEED}{client.config.seed}"
         start = start_digest(decode_arrays(request.arrays))
         questions = {seed: f"the start of {seed}", start: f"the start {start}"}
-    limit = client.node.rules.runs.configurations
     client.ledger.admit(
         client.run, questions, _configuration(client), limit, is_open=is_open, is_sum=is_sum
     )
 
 
 def admit_data(client: Client) -> None:
-    """Refuse values that depend on the data alone if they have left the other way, in a sum or in
-    the open: beside a sum, open values of all other members are this member's, whatever the seed.
+    """Refuse to send values that depend on the data alone both in a sum and in the open: the sum
+    minus the open values of the other members would be this member's, whatever the seeds.
 
     Raises
     ------
@@ -95,9 +97,9 @@ def admit_data(client: Client) -> None:
     """
     if client.ledger is None or client.node.rules is None or not client.split_digest:
         return
-    way = IN_SUMS if client.is_masked else OPEN
+    exposure = IN_SUMS if client.is_masked else OPEN
     limit = client.node.rules.runs.configurations
-    client.ledger.admit_data(client.split_digest.hex(), way, limit)
+    client.ledger.admit_data(client.split_digest.hex(), exposure, limit)
 
 
 def _configuration(client: Client) -> str:
@@ -105,19 +107,27 @@ def _configuration(client: Client) -> str:
     seed."""
     harmless = HARMLESS | client.config.resumable_keys
     values = {key: value for key, value in flatten(client.config).items() if key not in harmless}
-    # With other minima of the policy, the classes or entities of other members are summed.
-    rules: list[int | None] = []
-    if client.node.rules and (client.method.is_one_shot or sums_by_name(client.config)):
-        minima = [client.node.rules.leaves.hull_min_class_size, client.node.rules.sums.min_holders]
-        rules = minima if any(minima) else []
+    minima = _minima(client)
     # The only effects of a data set's name on data of a node's own.
     names = ("mean", "std", "augments")
     pixels = [getattr(client.data, name, None) for name in names]
     if client.method.is_one_shot:
-        return _digest([values, pixels, *rules])
+        return _digest([values, pixels, *minima])
     del values["seed"]
     fixed = client.config.fixed_by_num_rounds
-    return _digest([values, pixels, fixed, client.split_digest.hex(), *rules])
+    return _digest([values, pixels, fixed, client.split_digest.hex(), *minima])
+
+
+def _minima(client: Client) -> list[int | None]:
+    """The minima of the policy that decide which classes or entities are summed; empty without any,
+    as for the defaults."""
+    rules = client.node.rules
+    minima = []
+    if rules and (client.method.is_one_shot or client.config.calibrator is not None):
+        minima.append(rules.leaves.hull_min_class_size)
+    if rules and sums_by_name(client.config):
+        minima.append(rules.sums.min_holders)
+    return minima if any(minima) else []
 
 
 def _digest(values: object) -> str:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from curvfed.client_app.secure import OpenSum
 
 
+NO_CHANGE = "%s; this node adds no change to the sum"
+"""The line of a node's log about a failure that stays there."""
+
+
 def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Do the work of a phase, and contribute the result.
 
@@ -84,6 +88,12 @@ def train(client: Client, request: Request) -> Contribution:
     started = time.perf_counter()
     received = prepare(client, request)
     learner = client.learner
+    if learner.reports_statistics and not client.shares_statistics:
+        raise ConfigError(
+            f"{client.config.method} sends statistics of the data, which do not leave this node: it"
+            " needs share-statistics",
+            key="private-statistics",
+        )
     if learner.sums_by_name:
         admit_data(client)
     before = client.scores()
@@ -92,6 +102,7 @@ def train(client: Client, request: Request) -> Contribution:
     except TrainingError as error:
         if not _stays_silent(client, error):
             raise
+        log.error(NO_CHANGE, error)
         prepare(client, request)
         client.commit(request.header.round, base=request.stamp)
         return Contribution(learner.share(), _weight(client), received=received).without_change()
@@ -99,12 +110,6 @@ def train(client: Client, request: Request) -> Contribution:
     if trained is not None:
         figures |= {"loss": trained.loss, "steps": float(trained.steps)}
     figures |= {"seconds": time.perf_counter() - started} | _curvature(client)
-    if learner.reports_statistics and not client.shares_statistics:
-        raise ConfigError(
-            f"{client.config.method} sends statistics of the data, which do not leave this node: it"
-            " needs share-statistics",
-            key="private-statistics",
-        )
     client.commit(request.header.round, base=request.stamp)
     return Contribution(
         learner.share(),
@@ -118,17 +123,15 @@ def train(client: Client, request: Request) -> Contribution:
 def _stays_silent(client: Client, error: TrainingError) -> bool:
     """Whether a failure stays at the client, which then takes part in a secure sum without a
     change: in the open it would tell of this member alone."""
-    is_silent = client.is_masked and client.node.is_real and error.kind == "not-finite"
-    if is_silent:
-        log.error("%s; this node adds nothing to the sum", error)
-    return is_silent
+    return client.is_masked and client.node.is_real and error.kind == "not-finite"
 
 
 def _weight(client: Client) -> int:
-    """The number of training examples. If a secure sum over single classes follows, only those of
-    classes that it has: the difference of the two sums would be the size of a class that
-    stays."""
-    if client.config.calibrator is None or not sums_by_name(client.config):
+    """The number of training examples. At a real node whose secure sums also count single classes,
+    only those of the classes that are counted: the difference of the two numbers would be the size
+    of a class that stays."""
+    counts_classes = client.config.calibrator is not None and sums_by_name(client.config)
+    if not (client.node.is_real and counts_classes):
         return client.task.num_examples
     labels = client.task.train_labels.numpy(force=True)
     return int(client.leaving.examples(labels).sum())
@@ -151,6 +154,7 @@ def fine_tune(client: Client, request: Request) -> Contribution:
     except TrainingError as error:
         if not _stays_silent(client, error):
             raise
+        log.error(NO_CHANGE, error)
         return Contribution({}, 0, received=received)
     figures = {f"{name}{BEFORE}": value for name, value in before.items()}
     figures |= client.task.scores(tuned.model)

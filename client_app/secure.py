@@ -15,6 +15,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, check_contribution, check_paid
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
 from curvfed.geometry.arrays import Floats
+from curvfed.strategies.base.figures import SHARES
 from curvfed.strategies.config.masked import basis_of, sum_number
 from curvfed.strategies.config.secure_phases import (
     MASKED,
@@ -45,8 +46,12 @@ STATE = "secure-sum"
 VECTOR = "vector"
 """Name of a vector in the node's store of sums."""
 
-OF_VALUES = ("not-finite", "value-too-large")
+VALUE_ERRORS = ("not-finite", "value-too-large")
 """The kinds of errors about the values of a member's vector."""
+
+SHARE_DIGITS = 2
+"""Digits of a real node's score in a secure sum. Scores are k of n examples: from sums of exact
+ones, the n and k of each member follow after some rounds."""
 
 Answer = dict[str, Any]
 
@@ -202,15 +207,19 @@ def mask_contribution(
             weight,
         )
     bound = contribution.bound or client.run_guard.limit(contribution.received or {})
-    reduced = replace(contribution, weight=weight)
+    figures = contribution.figures
+    if client.node.is_real:
+        shares = SHARES & figures.keys()
+        figures = {**figures, **{name: round(figures[name], SHARE_DIGITS) for name in shares}}
+    reduced = replace(contribution, weight=weight, figures=figures)
     try:
         values = _values(client, session, reduced, share, bound)
     except SecureSumError as error:
-        if not client.node.is_real or error.kind not in OF_VALUES:
+        if not client.node.is_real or error.kind not in VALUE_ERRORS:
             raise
         # Said in the open, it would be a fact about this member alone: a server could ask for it
         # with parameters that overflow from some value of a record on.
-        log.error("%s; this node adds nothing to the sum", error)
+        log.error("%s; this node adds no change to the sum", error)
         values = _values(client, session, reduced.without_change(), share, bound)
     encoding = sum_encoding(bound, len(session.clients))
     if session.modulus != encoding.modulus:
@@ -242,8 +251,8 @@ def mask_contribution(
 def _values(
     client: Client, session: Session, contribution: Contribution, share: float, bound: float
 ) -> Floats:
-    """The vector of a contribution, before it is encoded; `share` is that of its weight which is
-    left."""
+    """The vector of a contribution, before it is encoded; `share` is the fraction of the weight
+    that remains."""
     if session.phase == TRAIN:
         num_values = session.length - vector_length(0)
         received = contribution.received or {}

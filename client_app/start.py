@@ -22,8 +22,9 @@ SUMMED = "summed"
 """Name of a real node's note about a run: that its sum of a one-shot run has left."""
 
 MODELS_PER_SUM = 10
-"""Maximum number of models of a one-shot method that a node scores of one state of its data, in all
-runs: a resumed run, or one with another classifier, may learn others from the same sum."""
+"""Number of models of a one-shot method that a node always scores of one state of its data, in all
+runs: a resumed run, or one with another classifier, may learn others from the same sum. Its policy
+may allow more."""
 
 
 def check_start(client: Client, request: Request, received: Arrays) -> None:
@@ -81,8 +82,9 @@ def check_model(client: Client, received: Arrays) -> None:
             key="other-start",
         )
     if client.ledger is not None:
-        what = f"models of {client.config.method} {client.data_state}"
-        client.ledger.admit_few(what, start_digest(received), MODELS_PER_SUM)
+        kind = f"models of {client.config.method}"
+        limit = max(MODELS_PER_SUM, rules.runs.configurations)
+        client.ledger.admit_limited(kind, client.data_state, start_digest(received), limit)
 
 
 def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:

@@ -85,10 +85,12 @@ def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
         return text.replace(str(home()), "~/curvfed")
 
     public = hide_paths(str(error))
-    for name in filter(None, getattr(error, "names", ())):
+    names = filter(None, getattr(error, "names", ()))
+    for name in sorted(names, key=len, reverse=True):
         hidden = hide_paths(name)  # a library's text can contain the path
         # Cut out of other words too, a short name would show in what is left of them.
-        public, number = re.subn(rf"(?<!\w){re.escape(hidden)}(?!\w)", "…", public)
+        alone = rf"(?<![^\W_]){re.escape(hidden)}(?![^\W_])"
+        public, number = re.subn(alone, "…", public)
         if not number:
             public = public.replace(hidden, "…")
     if isinstance(error, DataError):

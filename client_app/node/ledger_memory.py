@@ -58,7 +58,7 @@ SPLIT = "split"
 CONFIGURATION = "configuration"
 WEIGHT = "weight"
 LIMITED = "limited"
-WAY = "way"
+EXPOSURE = "exposure"
 """Kinds of lines."""
 
 OPEN = "open"
@@ -66,7 +66,7 @@ OPEN = "open"
 one."""
 
 IN_SUMS = "sums"
-"""Beside `OPEN`: that values of the data alone left in sums."""
+"""Beside `OPEN`: values of the data alone have left in sums."""
 
 _TEXT_SETS = ("runs", "points", "refusals")
 """The sets of str in the memory."""
@@ -83,7 +83,7 @@ _PLAIN = (
     "configurations",
     "weights",
     "limited",
-    "ways",
+    "exposures",
 )
 """The attributes of the memory with types of JSON."""
 
@@ -128,9 +128,9 @@ class Memory:
         By state of the data: the node's largest weights in sums, since the last change of the
         group.
     limited : dict of str to list of str
-        By a thing of which the node answers few: the digests of those that it has answered.
-    ways : dict of str to list of str
-        By state of the data: `IN_SUMS` and `OPEN`, the ways in which values of the data alone left.
+        By kind of limited question and state of the data: the digests of those answered.
+    exposures : dict of str to list of str
+        By state of the data: `IN_SUMS` or `OPEN`, or both, as values of the data alone have left.
     """
 
     runs: set[str] = field(default_factory=set)
@@ -148,7 +148,7 @@ class Memory:
     configurations: dict[str, list[str]] = field(default_factory=dict)
     weights: dict[str, list[int]] = field(default_factory=dict)
     limited: dict[str, list[str]] = field(default_factory=dict)
-    ways: dict[str, list[str]] = field(default_factory=dict)
+    exposures: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -191,9 +191,10 @@ class Memory:
             data = line["data"].partition(" ")[0]
             self.weights.setdefault(data, []).append(line["weight"])
         elif line["kind"] == LIMITED:
-            self.limited.setdefault(line["what"], []).append(line["digest_of"])
-        elif line["kind"] == WAY:
-            self.ways.setdefault(line["data"], []).append(line["way"])
+            name = limited_name(line["question"], line["data"])
+            self.limited.setdefault(name, []).append(line["answered"])
+        elif line["kind"] == EXPOSURE:
+            self.exposures.setdefault(line["data"], []).append(line["exposure"])
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 
@@ -229,6 +230,11 @@ def refusal_name(line: Mapping[str, Any]) -> str:
     """The day of a refusal, and a hash of its run and reason."""
     text = f"{line['run']}\0{line['reason']}"
     return f"{line['time'][:_DAY]} {blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def limited_name(kind: str, data: str) -> str:
+    """The key of `Memory.limited` for a kind of question and a state of the data."""
+    return f"{kind}\0{data}"
 
 
 _SIZE_BYTES = 8

@@ -7,13 +7,14 @@ from typing import Any
 from curvfed.client_app.node.ledger_file import LedgerFile, time_now
 from curvfed.client_app.node.ledger_memory import (
     CONFIGURATION,
+    EXPOSURE,
     IN_SUMS,
     LIMITED,
     OPEN,
     RUN,
     SPLIT,
-    WAY,
     WEIGHT,
+    limited_name,
 )
 from curvfed.strategies.errors import ConfigError, SecureSumError
 
@@ -27,8 +28,8 @@ START = "sha256:"
 """Beginnings of the names of questions: a run's seed, and the digest of its start."""
 
 
-_OTHER_WAY = {IN_SUMS: ("sent openly", "false"), OPEN: ("masked", "true")}
-"""By the way of a run: what the node has done before, and the value of `secure-sum` for it."""
+_OTHER_EXPOSURE = {IN_SUMS: ("in the open", "false"), OPEN: ("in masked sums", "true")}
+"""By the exposure in a run: how values have left before, and the `secure-sum` of such runs."""
 
 
 class LedgerOfRuns(LedgerFile):
@@ -158,72 +159,74 @@ class LedgerOfRuns(LedgerFile):
             if len(weights) >= limit:
                 raise SecureSumError(
                     "the other members state fewer examples than in an earlier sum of this node's"
-                    " present data: with a smaller weight both sums would show its part; allowed"
-                    f" are the earlier numbers, or more than [runs] configurations = {limit} in"
-                    " this node's policy",
+                    " present data, or its weight-share is smaller: with a smaller weight both sums"
+                    " would show its part; allowed are the earlier numbers, or more than [runs]"
+                    f" configurations = {limit} in this node's policy",
                     key="other-weight",
                 )
             self.write(file, WEIGHT, data=data, weight=weight)
         return weight
 
-    def admit_few(self, what: str, digest: str, limit: int) -> None:
-        """Record a question of a kind of which the node answers few, before it answers; once.
+    def admit_limited(self, kind: str, data: str, digest: str, limit: int) -> None:
+        """Record a question of a kind whose number is limited, before the answer leaves; once.
 
         Parameters
         ----------
-        what : str
-            The kind, such as models of a method, and the state of the data.
+        kind : str
+            In words, such as "models of hull".
+        data : str
+            The state of the data.
         digest : str
             The digest of the question.
         limit : int
-            Maximum number of questions.
+            Maximum number of different questions.
 
         Raises
         ------
         ConfigError
         """
         with self.locked() as file:
-            answered = self.memory.limited.get(what, [])
+            answered = self.memory.limited.get(limited_name(kind, data), [])
             if digest in answered:
                 return
             if len(answered) >= limit:
-                kind = what.rpartition(" ")[0]
                 raise ConfigError(
-                    f"this node has answered {limit} {kind} on its present data, as many as it"
-                    " answers",
-                    key="few-answers",
+                    f"this node has answered {limit} {kind} on its present data; allowed are the"
+                    f" earlier ones, or more than [runs] configurations = {limit} in this node's"
+                    " policy",
+                    key="many-answers",
                 )
-            self.write(file, LIMITED, what=what, digest_of=digest)
+            self.write(file, LIMITED, question=kind, data=data, answered=digest)
 
-    def admit_data(self, data: str, way: str, limit: int) -> None:
+    def admit_data(self, data: str, exposure: str, limit: int) -> None:
         """Record how values of the data alone leave, before they do; once.
 
         Parameters
         ----------
         data : str
             The state of the data.
-        way : {IN_SUMS, OPEN}
+        exposure : {IN_SUMS, OPEN}
         limit : int
-            Maximum number of ways.
+            Below 2 the values leave in sums, or in the open, and not both.
 
         Raises
         ------
         SecureSumError
         """
         with self.locked() as file:
-            ways = self.memory.ways.get(data, [])
-            if way in ways:
+            exposures = self.memory.exposures.get(data, [])
+            if exposure in exposures:
                 return
-            if len(ways) >= limit:
-                earlier, allowed = _OTHER_WAY[way]
+            if len(exposures) >= limit:
+                earlier, allowed = _OTHER_EXPOSURE[exposure]
                 raise SecureSumError(
-                    f"this node has {earlier} sums over its present data that no seed changes;"
-                    " together with this run that can reveal what a sum hides: allowed are"
+                    f"this node has sent values of its present data {earlier}, and no seed changes"
+                    " them; together with this run that can reveal what a sum hides: allowed are"
                     f" secure-sum = {allowed}, or more than [runs] configurations = {limit} in this"
                     " node's policy",
-                    key="other-way",
+                    key="other-exposure",
                 )
-            self.write(file, WAY, data=data, way=way)
+            self.write(file, EXPOSURE, data=data, exposure=exposure)
 
     def check_number(self, kind: str, limit: int, words: str) -> None:
         """Refuse another line of a kind once today's lines reach the limit."""

@@ -13,7 +13,7 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.prediction import (
-    KNOWN_ALONE,
+    OF_KNOWN_CLASS,
     Examples,
     is_own,
     own_name,
@@ -76,7 +76,7 @@ def graph_examples(
             " graphs"
         )
     scored = graph.labels >= 0
-    scored_words = f"all {facts.task}{'' if bool(scored.all()) else KNOWN_ALONE}"
+    scored_words = f"all {facts.task}{'' if bool(scored.all()) else OF_KNOWN_CLASS}"
     trained: ClientGraph | None = graph
     if not is_whole and node.num_partitions is None:
         trained = run.own_data(partial(_own_graph, run, node, graph.task), state_path)
@@ -92,7 +92,7 @@ def graph_examples(
 
 def _of_classes(graph: ClientGraph, class_names: Sequence[str]) -> ClientGraph:
     """The graph with these classes alone; the examples of others are of unknown class, and in no
-    part."""
+    split."""
     known = tuple(name for name in graph.class_names if name in class_names)
     if known == graph.class_names:
         return graph

@@ -165,7 +165,7 @@ def _in_shape_of_run(
     if raw.bits and not spec.bits:
         notes["bits"] = (
             f"16-bit images were read as {raw.bits} bits, by the highest value among them, as the"
-            " run had no such images: a dark image alone may be read as brighter"
+            " run records no number of bits: a dark image alone may be read as brighter"
         )
     all_test = torch.tensor([[False], [False], [True]]).expand(-1, len(names))
     images = client_images(

@@ -11,7 +11,7 @@ import torch
 from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.model import classifier_of
 from curvfed.deployments.predict.prediction import (
-    KNOWN_ALONE,
+    OF_KNOWN_CLASS,
     Examples,
     Prediction,
     is_own,
@@ -178,7 +178,7 @@ def _read(path: Path, spec: PointSpec) -> Examples:
     has_label = raw.labels >= 0
     if raw.test is not None and has_label.any():
         return _examples(raw.points, labels, raw.test & has_label, "the test points", raw.names)
-    scored_words = f"all points{'' if has_label.all() else KNOWN_ALONE}"
+    scored_words = f"all points{'' if has_label.all() else OF_KNOWN_CLASS}"
     examples = _examples(raw.points, labels, has_label, scored_words, raw.names)
     if not has_label.any():
         examples.notes["classes"] = _no_classes(path, spec)

@@ -129,7 +129,7 @@ class Prediction:
         return DataFrame(columns)
 
 
-KNOWN_ALONE = " of known class"
+OF_KNOWN_CLASS = " of known class"
 """The words for scored examples where others have a class that the model cannot predict, or
 none."""
 
@@ -156,7 +156,7 @@ def without_other_classes(examples: Examples, class_names: Collection[str], noun
     return replace(
         examples,
         scored=examples.scored & ~is_other,
-        scored_words=examples.scored_words.removesuffix(KNOWN_ALONE) + KNOWN_ALONE,
+        scored_words=examples.scored_words.removesuffix(OF_KNOWN_CLASS) + OF_KNOWN_CLASS,
         notes=examples.notes | {"classes": text},
     )
 

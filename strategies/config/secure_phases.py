@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.arrays import Array, Floats
-from curvfed.strategies.base.figures import SHARES, SUMMED
+from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -81,10 +81,6 @@ def groups(clients: Collection[int], number: int = 0, size: int = GROUP_SIZE) ->
 MAX_EXAMPLES = 2**20
 """Maximum number of a client's training examples, since the encoding needs a bound in advance."""
 
-SHARE_DIGITS = 2
-"""Digits of a score in a secure sum. Scores are k of n examples: from sums of exact ones, the n and
-k of each member follow after some rounds."""
-
 ROUNDING = 1e-6
 """Tolerated relative error of a length in float32."""
 
@@ -147,7 +143,6 @@ def client_vector(
     values: Floats, weight: int, figures: Mapping[str, float], bound: float
 ) -> Floats:
     """A client's vector: values, weight, figures, and for each figure whether it is reported.
-    Scores are rounded to `SHARE_DIGITS`.
 
     Raises
     ------
@@ -166,8 +161,7 @@ def client_vector(
             f"values in a secure sum must be at most {bound:g} x {MAX_EXAMPLES} (secure.clip)",
             key="value-too-large",
         )
-    rounded = {name: round(figures[name], SHARE_DIGITS) for name in SHARES & figures.keys()}
-    numbers = [{**figures, **rounded}.get(name, np.nan) for name in SUMMED]
+    numbers = [figures.get(name, np.nan) for name in SUMMED]
     is_reported = np.isfinite(numbers)
     return np.concatenate([values, [weight], np.where(is_reported, numbers, 0.0), is_reported])
 

@@ -17,13 +17,14 @@ from image_fixtures import write_classes
 from policies import costs, with_policy
 from test_ledger import SUMMED, cells
 
-from curvfed.client_app import start
+from curvfed.client_app import rounds, start
 from curvfed.client_app.client import Client
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_cohort
-from curvfed.strategies.base.figures import SUMMED as SUMMED_FIGURES
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.wire.codec import encode_arrays
 from curvfed.strategies.wire.exchange import FederationError
+from curvfed.strategies.wire.messages import Request
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -81,14 +82,10 @@ def test_scores_in_sums_are_rounded_to_hundredths(tmp_path, sums, monkeypatch):
     graphs = [user_fields(size, seed=index) for index, size in enumerate((57, 83, 119))]
     run(tmp_path, nodes=real_nodes(tmp_path / "nodes", graphs), **SUMMED)
     (figures,) = [figures for _, _, figures in sums if "loss" in figures]
+    assert "steps" not in figures  # sums at several sizes of a batch give the numbers of examples
     mean, number = figures["score"]
     assert mean * number * 100 == pytest.approx(round(mean * number * 100), abs=1e-4)
     assert any(abs(100 * score - round(100 * score)) > 1e-3 for score in exact)
-
-
-def test_numbers_of_steps_stay():
-    """Their sums at several sizes of a batch tell each member's number of examples."""
-    assert "steps" not in SUMMED_FIGURES
 
 
 def test_a_class_that_stays_is_in_no_weight(tmp_path, sums):
@@ -109,6 +106,24 @@ def crafted(arrays: dict[str, np.ndarray], threshold: float) -> dict[str, np.nda
 
 
 PRIVATE = {"dp__unit": "client", "dp__epsilon": 8.0, "dp__force": True, "dp__clip": 1.0}
+
+
+def test_statistics_are_refused_before_training(tmp_path, monkeypatch):
+    """After it, the refusal would tell a server that asks all the same that training did not
+    fail."""
+    prepare = rounds.prepare
+
+    def prepared(client: Client, request: Request) -> Arrays:
+        received = prepare(client, request)
+        monkeypatch.setattr(client.learner, "reports_statistics", True, raising=False)
+        return received
+
+    monkeypatch.setattr(rounds, "prepare", prepared)
+    monkeypatch.setattr(Client, "fit", lambda *arguments: pytest.fail("it trained"))
+    nodes = real_nodes(tmp_path / "nodes", [user_fields(60, seed=index) for index in range(3)])
+    nodes = with_policy(tmp_path, nodes, "[leaves]\nshare-statistics = false\n")
+    with pytest.raises(RoundError, match="sends statistics of the data"):
+        run(tmp_path, nodes=nodes, **SUMMED)
 
 
 @pytest.mark.parametrize("is_private", [False, True])
@@ -146,7 +161,7 @@ def test_a_round_in_which_training_fails_everywhere_says_so(tmp_path, caplog):
     done = run(tmp_path, nodes=nodes, **keys)
     assert done.summary["status"] == "completed"
     assert "round 1: no member of the secure sum reports a loss" in caplog.text
-    assert caplog.text.count("this node adds nothing to the sum") == 3
+    assert caplog.text.count("this node adds no change to the sum") == 3
 
 
 def test_a_dry_run_is_answered_alike_whatever_the_classes(tmp_path):
@@ -173,9 +188,8 @@ def test_a_dry_run_is_answered_alike_whatever_the_classes(tmp_path):
 
 def test_few_configurations_are_measured(tmp_path):
     """By whether a node refuses, at many values of a key, the size of a class would follow."""
-    policy = MASKED_ONLY + "hull-max-share = 0.9\n"
     nodes = nodes_of(tmp_path / "nodes", [cells(site) for site in range(3)])
-    nodes = with_policy(tmp_path, nodes, policy)
+    nodes = with_policy(tmp_path, nodes, MASKED_ONLY)
     keys = {"method": "hull", "dataset": "own", "secure_sum": True, "hull__cap": 128}
     errors = []
     for least in (1, 5, 6, 7, 5):
@@ -210,6 +224,7 @@ def test_models_are_counted_over_all_runs_of_a_sum(tmp_path):
     run(tmp_path, "honest", nodes=nodes, **keys)
     for name in ("a", "b", "c"):
         run(tmp_path, name, nodes=nodes, intercept=lying, **keys)
+    assert len(errors) == 3
     for said in errors.values():
         assert sum(not error for error in said) == start.MODELS_PER_SUM - 1
         assert "has answered 10 models of hull on its present data" in said[-1]
@@ -227,9 +242,8 @@ def test_a_stricter_policy_is_another_configuration(tmp_path):
     keys = {"method": "hull", "dataset": "own", "hull__cap": 128, "secure_sum": True}
     run(tmp_path, "first", nodes=nodes, **keys)
     Path(nodes[2]["policy"]).write_text(MASKED_ONLY + "hull-min-class-size = 20\n")
-    recorder = Recorder()
     with pytest.raises(RoundError, match=r"partition 2: .* under 1 other configuration"):
-        run(tmp_path, "second", nodes=nodes, intercept=recorder, **keys)
+        run(tmp_path, "second", nodes=nodes, **keys)
 
 
 def test_a_larger_weight_share_does_not_raise_the_weight(tmp_path, sums):
@@ -240,3 +254,6 @@ def test_a_larger_weight_share_does_not_raise_the_weight(tmp_path, sums):
     run(tmp_path, "second", nodes=nodes, **SUMMED)
     first, second = (weight for names, weight, _ in sums if names)
     assert first == second
+    Path(nodes[2]["policy"]).write_text(MASKED_ONLY + "[sums]\nweight-share = 0.3\n")
+    with pytest.raises(RoundError, match="or its weight-share is smaller"):
+        run(tmp_path, "third", nodes=nodes, **SUMMED)

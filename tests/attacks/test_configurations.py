@@ -16,6 +16,7 @@ from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.ledger_memory import Memory
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError, SecureSumError
+from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -113,8 +114,9 @@ def test_one_state_of_the_data_has_one_set_of_settings(tmp_path):
     # A dry run sums nothing.
     run(tmp_path, "dry", nodes=nodes, hull__epsilon=0.3, hull__dry_run=True, **hull)
     run(tmp_path, "hull", nodes=nodes, hull__classifier="svm", **hull)
+    refused = f"{LIMIT}|answered 3 measurements of hull on its present data"
     for key, value in {"points__hold_out": "validation", "seed": 3, "hull__epsilon": 0.2}.items():
-        with pytest.raises((RoundError, ConfigError), match=LIMIT):
+        with pytest.raises((RoundError, ConfigError, FederationError), match=refused):
             run(tmp_path, key, nodes=nodes, **hull | {key: value})
     # Keys of the server alone are free, and other data are another question.
     run(tmp_path, "depth", nodes=nodes, hull__classifier="depth", **hull)

@@ -175,7 +175,7 @@ def test_the_model_of_a_one_shot_run_is_scored_after_its_sum(tmp_path):
     for number in range(start.MODELS_PER_SUM):
         start.check_model(client, {"groups": np.arange(number)})
     start.check_model(client, model)  # again, as after the run was resumed
-    with refuses("few-answers", "10 models of hull", error=ConfigError):
+    with refuses("many-answers", "10 models of hull", error=ConfigError):
         start.check_model(client, {"groups": np.arange(99)})
 
 

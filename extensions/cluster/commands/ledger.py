@@ -132,6 +132,7 @@ def _details(line: dict[str, object]) -> str:
     from curvfed.client_app.node.ledger_memory import (
         ACCEPTED,
         CONFIGURATION,
+        EXPOSURE,
         LIMITED,
         POINTS,
         REFUSAL,
@@ -139,7 +140,6 @@ def _details(line: dict[str, object]) -> str:
         RUN,
         SPLIT,
         SUM,
-        WAY,
         WEIGHT,
     )
 
@@ -154,10 +154,10 @@ def _details(line: dict[str, object]) -> str:
         return f"{str(line['configuration'])[:12]} for {names}"
     if line["kind"] == WEIGHT:
         return f"weight up to {line['weight']} in sums of {str(line['data'])[:12]}"
-    if line["kind"] == WAY:
-        return f"{line['way']} of {str(line['data'])[:12]}"
+    if line["kind"] == EXPOSURE:
+        return f"values of {str(line['data'])[:12]}: {line['exposure']}"
     if line["kind"] == LIMITED:
-        return f"{str(line['digest_of'])[:12]} of {str(line['what']).rpartition(' ')[0]}"
+        return f"{str(line['answered'])[:12]} of the {line['question']}"
     if line["kind"] == ACCEPTED:
         return f"partition {line['peer']}, by {line['by']}"
     if line["kind"] == REGROUP:
