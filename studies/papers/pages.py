@@ -209,8 +209,7 @@ def contents(sweeps: Sequence[Sweep], rows: Mapping[str, Mapping[str, Any]], com
     for paper in PAPERS:
         number = sum(sweep.paper == paper for sweep in sweeps)
         if number:
-            title = printed_numbers.title(paper)
-            lines.append(f"* [{paper}]({paper}.md), {title}: {number} tables and figures")
+            lines.append(f"* [{paper}]({paper}.md): {number} tables and figures")
     return "\n".join(lines) + "\n"
 
 
