@@ -23,9 +23,6 @@ Row = Mapping[str, Any]
 HALF = 1e-9
 """Added before rounding, so that halves are rounded up, as in print."""
 
-LISTED = 2
-"""Differences from the paper that are listed one by one."""
-
 
 class Mean(NamedTuple):
     """Mean and standard deviation (ddof = 1) over seeds, in the unit of the paper."""
@@ -123,9 +120,9 @@ def differences(pairs: Sequence[Pair]) -> str:
     far = [pair for pair in compared if pair.is_far]
     if not far:
         return f"None of {len(compared)} numbers differs."
-    far.sort(key=lambda pair: -abs(pair.difference))
-    most = [f"{pair.printed.row}, {pair.printed.column}: {pair}" for pair in far[:LISTED]]
-    return f"{len(far)} of {len(compared)} numbers differ; the most: {'; '.join(most)}."
+    worst = max(far, key=lambda pair: abs(pair.difference))
+    place = f"{worst.printed.row}, {worst.printed.column}"
+    return f"{len(far)} of {len(compared)} numbers differ; the most: {place}: {worst}."
 
 
 def write_csv(pairs: Sequence[Pair], path: Path) -> None:
