@@ -89,7 +89,7 @@ def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
         return Decision(path, form, "by its name, as it is absent"), [path]
     inner = islice(path.iterdir(), PEEK_FOLDERS) if path.is_dir() else ()
     watched: list[str | Path] = [path, *inner]
-    for form in (*UNCLEAR, *FORMATS[:-1], UNLABELLED, FORMATS[-1]):
+    for form in (*UNCLEAR, *OF_EXTENSIONS, UNLABELLED, *CORE):
         reason = form.recognise(path)
         if reason:
             return Decision(path, form, reason), watched
@@ -190,7 +190,10 @@ CORE = (
 GROUP = tuple(form for _, form in plugins.usable("formats", Format))
 """The formats of the group `curvfed.formats`."""
 
-FORMATS = (*(form for kind in ADDED.values() for form in kind.files.formats), *GROUP, *CORE)
+OF_EXTENSIONS = (*(form for kind in ADDED.values() for form in kind.files.formats), *GROUP)
+"""The formats of the kinds of data that extensions add, and those of the group."""
+
+FORMATS = (*OF_EXTENSIONS, *CORE)
 """In the order in which they decide."""
 
 UNCLEAR = tuple(form for kind in ADDED.values() for form in kind.files.unclear)
