@@ -130,8 +130,9 @@ def _weight(client: Client) -> int:
     """The number of training examples. At a real node whose secure sums also count single classes,
     only those of the classes that are counted: the difference of the two numbers would be the size
     of a class that stays."""
-    counts_classes = client.config.calibrator is not None and sums_by_name(client.config)
-    if not (client.node.is_real and counts_classes):
+    if not client.node.is_real:
+        return client.task.num_examples
+    if client.config.calibrator is None or not sums_by_name(client.config):
         return client.task.num_examples
     labels = client.task.train_labels.numpy(force=True)
     return int(client.leaving.examples(labels).sum())
