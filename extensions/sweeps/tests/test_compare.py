@@ -20,9 +20,10 @@ from tiers import only
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.compare import results
+from curvfed.extensions.sweeps.commands.compare.comparison import Comparison
 from curvfed.extensions.sweeps.commands.compare.ladder import FARTHEST
 from curvfed.extensions.sweeps.commands.compare.plan import first_lines, identity
-from curvfed.extensions.sweeps.commands.compare.request import Comparison, read_comparison
+from curvfed.extensions.sweeps.commands.compare.request import read_comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import (
     DROPPED,
     Choice,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from curvfed.extensions.sweeps.commands.compare import DECAYS
-from curvfed.extensions.sweeps.commands.compare.request import Entrant
+from curvfed.extensions.sweeps.commands.compare.comparison import Entrant
 
 RATE = "learning-rate"
 DECAY = "weight-decay"

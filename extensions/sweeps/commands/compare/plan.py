@@ -8,7 +8,7 @@ from typing import Any
 
 from curvfed.deployments.arguments import NOTE, UsageError
 from curvfed.extensions.sweeps.commands.compare import OWN_KEYS
-from curvfed.extensions.sweeps.commands.compare.request import Comparison
+from curvfed.extensions.sweeps.commands.compare.comparison import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Size
 from curvfed.extensions.sweeps.commands.paired import MIN_PAIRS
 from curvfed.tasks.stored_files import write_atomically

@@ -21,8 +21,8 @@ from curvfed.extensions.sweeps.commands.compare.answers import (
     points,
     trivial_words,
 )
+from curvfed.extensions.sweeps.commands.compare.comparison import Comparison
 from curvfed.extensions.sweeps.commands.compare.printed import print_table
-from curvfed.extensions.sweeps.commands.compare.request import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
 from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run, fewest_examples

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY
+from curvfed.extensions.sweeps.commands.compare.comparison import COMMAND, Comparison
 from curvfed.extensions.sweeps.commands.compare.ladder import DECAY, RATE, Ladder
-from curvfed.extensions.sweeps.commands.compare.request import COMMAND, Comparison
 from curvfed.extensions.sweeps.commands.pages import SCORES
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.sweep import file_digest, plan_run
