@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from curvfed.server_app.answer import Question
+from curvfed.server_app.answer import Answer, Question
 from curvfed.server_app.callbacks import Callback, Round, by_step
 from curvfed.server_app.callbacks.choice import callbacks_of
 from curvfed.server_app.checkpoints import Checkpoints
@@ -85,27 +85,7 @@ def _round(
             number,
         )
     aggregating = time.monotonic()
-    contributions = answer.contributions
-    # The clients of a masked cohort weigh their own summands.
-    if config.weights == "uniform" and not config.is_masked:
-        contributions = {
-            partition: replace(contribution, weight=min(contribution.weight, 1))
-            for partition, contribution in contributions.items()
-        }
-    run.model.round_figures = {}
-    run.model.weights = {}
-    if any(contribution.arrays for contribution in contributions.values()):
-        if not any(contribution.weight for contribution in contributions.values()):
-            log.warning("round %d: no client that answered has training data", number)
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            lengths = update_lengths(run.model, contributions)
-            note_lengths(run.state, number, lengths, update_bound(run.model))
-            try:
-                run.model.aggregate(within_bound(run.model, contributions, lengths))
-            except AggregationError as error:
-                raise RoundError(f"round {number}: {error}", key="aggregation") from None
-        if reason := not_finite(run.model.state()):
-            raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
+    _aggregate(run, number, answer)
     row = run.model.round_figures | answer.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
     for callback in callbacks["figures"]:
@@ -120,6 +100,39 @@ def _round(
     checkpoints.store()  # a run resumes after this round
     for callback in callbacks["stored"]:
         callback.stored(completed)
+
+
+def _aggregate(run: Run, number: int, answer: Answer) -> None:
+    """Combine the contributions of a round into the model.
+
+    Raises
+    ------
+    RoundError
+        If the method cannot combine them, or the result is not finite.
+    """
+    model = run.model
+    contributions = answer.contributions
+    # The clients of a masked cohort weigh their own summands.
+    if run.config.weights == "uniform" and not run.config.is_masked:
+        contributions = {
+            partition: replace(contribution, weight=min(contribution.weight, 1))
+            for partition, contribution in contributions.items()
+        }
+    model.round_figures = {}
+    model.weights = {}
+    if not any(contribution.arrays for contribution in contributions.values()):
+        return
+    if not any(contribution.weight for contribution in contributions.values()):
+        log.warning("round %d: no client that answered has training data", number)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        lengths = update_lengths(model, contributions)
+        note_lengths(run.state, number, lengths, update_bound(model))
+        try:
+            model.aggregate(within_bound(model, contributions, lengths))
+        except AggregationError as error:
+            raise RoundError(f"round {number}: {error}", key="aggregation") from None
+    if reason := not_finite(model.state()):
+        raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
 
 
 def _forget_calibration(run: Run) -> None:
