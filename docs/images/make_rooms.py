@@ -85,12 +85,13 @@ def draw() -> Figure:
             words = f"{nodes:,}   {sentence(ROOT / folder / name)}"
             axes.text(nodes + 0.01 * scale, place, words, va="center", fontsize=8, color=style.SOFT)
         place -= 1.4
-    axes.set(xlim=(0, 2.6 * scale), ylim=(place + 0.7, 0.7))
+    axes.set(xlim=(0, 3.0 * scale), ylim=(place + 0.7, 0.7))
     axes.axis("off")
     return figure
 
 
 if __name__ == "__main__":
     with style.applied():
-        draw().savefig(PICTURE, facecolor="white", metadata={"Date": None, "Creator": None})
+        picture = style.svg_file(draw(), PICTURE.stem)
+    PICTURE.write_text(picture, encoding="utf-8")
     print(PICTURE)

@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "measured" / "hierarchies.json"
 PAGE = DOCS / "measured" / "hierarchies.md"
 TABLE = DOCS / "measured" / "hierarchies.csv"
-PICTURE = DOCS / "images" / "hierarchies.png"
+PICTURE = DOCS / "images" / "hierarchies.svg"
 
 CURVED = "links"
 FLAT = "links at 0"
@@ -68,7 +68,7 @@ validation; for *reconstruction* mean average precision of all links. "Several p
 two parents or more, *the best flat score* the better on the tuning seed, *frequent tails* the
 trivial answer. Intervals: paired, 95%, Bonferroni-corrected in their block.
 
-![gains by the share of entities with several parents](../images/hierarchies.png)
+![gains by the share of entities with several parents](../images/hierarchies.svg)
 """
 
 
@@ -452,4 +452,4 @@ def draw(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any], path: 
         panels[1].plot(ends, line, color=style.SOFT, linewidth=1.2, label="predicted")
         handles, labels = panels[1].get_legend_handles_labels()
         legends.legend(figure, list(zip(handles, labels, strict=True)))
-    figure.savefig(path, dpi=150, metadata={"Software": None}, facecolor="white")
+    path.write_text(style.svg_file(figure, path.stem), encoding="utf-8")

@@ -1,6 +1,7 @@
 """What pictures draw of features and hulls: principal components, directions, the disc, geodesics."""
 
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -180,3 +181,18 @@ def test_polylines_look_like_geodesics() -> None:
                 distance(start, line) + distance(line, end), length, rtol=1e-6, atol=1e-9
             )
             assert len(line) < 60
+
+
+def test_a_picture_in_a_file_follows_the_screen_of_its_reader() -> None:
+    with style.applied():
+        figure, [axes] = style.panels(1)
+        axes.plot([0, 1], color=style.MEAN)
+    root = ElementTree.fromstring(style.svg_file(figure, "picture"))
+    rules = root[0].text or ""
+    assert "prefers-color-scheme:dark" in rules
+    drawn = "".join(ElementTree.tostring(child, "unicode") for child in root[1:])
+    for name, light, dark in style.VARIABLES:
+        assert f"--{name}:{light}" in rules
+        assert f"--{name}:{dark}" in rules
+        assert light not in drawn
+    assert "var(--mean)" in drawn
