@@ -211,6 +211,18 @@ SECTION = re.compile(
 )
 
 
+LOOP = re.compile(r"^for (\w+) in ([\w ]+); do$(.*?)^done$", re.MULTILINE | re.DOTALL)
+
+
+def turns_of_loops(code: str) -> str:
+    """The commands of shell loops over words, with each word in place of the variable."""
+    turns = ""
+    for variable, words, commands in LOOP.findall(code):
+        for word in words.split():
+            turns += commands.replace(f"${variable}", word)
+    return turns
+
+
 @pytest.mark.parametrize(
     "page",
     [page for name in FOLLOWED for page in (ROOT / "docs").glob(f"{name}.md")],
@@ -228,4 +240,5 @@ def test_a_page_makes_the_files_that_its_commands_read(page):
                 made = name in before or value.startswith((DOWNLOADED, "/shared/"))
                 assert made, f"{' '.join(words)}: {value} is not made on this page"
             before += " ".join(words)
+        before += turns_of_loops(section["text"] or "")
         before += section["name"] or (section["text"] if section["kind"] == "python" else "")
