@@ -1,5 +1,7 @@
 """A client's data, and the rules by which results of them leave it."""
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +56,8 @@ class ClientData:
         The digest of the data and, for records of a node's own, of their split.
     holders : Holders or None
         The holders in the last message of a masked run.
+    max_examples : float
+        Maximum number of examples in sums over them, so that the other members hide this client.
     folder : Path
         The folder of the client's files.
     run_guard : Guard
@@ -130,6 +134,7 @@ class ClientData:
         )
         self.vectors = Store(self.folder / "sums")
         self.holders: Holders | None = None
+        self.max_examples = math.inf
 
     @property
     def group(self) -> tuple[int, ...]:
@@ -159,6 +164,12 @@ class ClientData:
         members = len(self.group) if len(self.group) > 1 else MIN_HOLDERS
         needed = max(holders_needed(self.node.min_holders, members), self.holders.needed)
         return Leaving(minimum, np.array(self.holders.counts, np.int64) < needed)
+
+    @property
+    def summed(self) -> Leaving:
+        """The examples of `leaving` in sums over examples: at most `max_examples`. All examples,
+        with a smaller weight, would show their numbers in the fractions of a sum."""
+        return replace(self.leaving, most=self.max_examples)
 
     def learn_holders(self, request: Request) -> None:
         """Store the holders of classes or entities in a message of a masked run.

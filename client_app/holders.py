@@ -32,6 +32,9 @@ def _masked_count(client: Client, request: Request, state: RecordDict, opened: O
     else:
         rounds.prepare(client, request)
         held = client.data.held(client.node.min_class_size)
+        if client.config.calibrator is not None:
+            labels = client.task.train_labels.numpy(force=True)
+            held = {names[label] for label in np.unique(labels[client.summed.examples(labels)])}
     check_paid(client, session.phase, session.digest.hex())
     presence = np.array([name in held for name in names], np.uint64)
     return masked(client, request, state, opened, presence)

@@ -18,7 +18,6 @@ from curvfed.strategies.base.calibration import Calibration
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.base.training import TrainingError
-from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
@@ -105,7 +104,9 @@ def train(client: Client, request: Request) -> Contribution:
         log.error(NO_CHANGE, error)
         prepare(client, request)
         client.commit(request.header.round, base=request.stamp)
-        return Contribution(learner.share(), _weight(client), received=received).without_change()
+        return Contribution(
+            learner.share(), client.task.num_examples, received=received
+        ).without_change()
     figures = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
     if trained is not None:
         figures |= {"loss": trained.loss, "steps": float(trained.steps)}
@@ -113,7 +114,7 @@ def train(client: Client, request: Request) -> Contribution:
     client.commit(request.header.round, base=request.stamp)
     return Contribution(
         learner.share(),
-        _weight(client),
+        client.task.num_examples,
         figures,
         received=received,
         scored=learner.scored,
@@ -124,18 +125,6 @@ def _stays_silent(client: Client, error: TrainingError) -> bool:
     """Whether a failure stays at the client, which then takes part in a secure sum without a
     change: in the open it would tell of this member alone."""
     return client.is_masked and client.node.is_real and error.kind == "not-finite"
-
-
-def _weight(client: Client) -> int:
-    """The number of training examples. At a real node whose secure sums also count single classes,
-    only those of the classes that are counted: the difference of the two numbers would be the size
-    of a class that stays."""
-    if not client.node.is_real:
-        return client.task.num_examples
-    if client.config.calibrator is None or not sums_by_name(client.config):
-        return client.task.num_examples
-    labels = client.task.train_labels.numpy(force=True)
-    return int(client.leaving.examples(labels).sum())
 
 
 def evaluate(client: Client, request: Request) -> Contribution:
@@ -197,7 +186,7 @@ def class_sums(client: Client, calibration: Calibration) -> tuple[Floats, int]:
             " share-statistics or secure-sum",
             key="private-statistics",
         )
-    return calibration.of_client(client.model, client.task, client.leaving)
+    return calibration.of_client(client.model, client.task, client.summed)
 
 
 def prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:

@@ -146,6 +146,7 @@ def masked_answer(
     opened = open_sum(client, request, state)
     if opened is None:
         return {"parts": {WITHOUT_KEYS: True}}
+    client.max_examples = opened.max_weight
     return _stored_answer(client, opened, state) or make(opened)
 
 
@@ -197,13 +198,14 @@ def mask_contribution(
     session = opened.session
     weight = int(min(contribution.weight, opened.max_weight))
     share = weight / contribution.weight if contribution.weight else 1.0
-    if share < 1:
+    examples = int(client.data.train.sum())
+    if weight and opened.max_weight < examples:
         log.warning(
             "%s of round %d: the weight is reduced from %d examples to %d, so that the others hide"
             " this node (weight-share)",
             session.phase,
             session.round,
-            contribution.weight,
+            examples,
             weight,
         )
     bound = contribution.bound or client.run_guard.limit(contribution.received or {})

@@ -1,5 +1,6 @@
 """The halves of one-shot methods that learn a classifier of points in the disc."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,9 +80,16 @@ class ClassifierClient(OneShotClient):
         """Classes have names."""
         return True
 
+    @property
+    def most(self) -> float:
+        """Maximum number of training points that leave."""
+        return math.inf
+
     def held(self) -> set[str]:
         """The names of the classes of enough training points."""
-        return self.points.held(self.minimum)
+        data = self.points
+        leaves = Leaving(self.minimum, most=self.most).examples(data.train_labels)
+        return {data.class_names[label] for label in np.unique(data.train_labels[leaves])}
 
     def leave(self) -> Booleans:
         """Whether values computed from each training point may leave the node, (n,)."""
@@ -89,7 +97,7 @@ class ClassifierClient(OneShotClient):
         few = self.site.leaving.few
         names = dict(zip(self.setting.class_names, few.tolist(), strict=False))
         own_few = np.array([names.get(name, False) for name in data.class_names], np.bool_)
-        return Leaving(self.minimum, own_few).examples(data.train_labels)
+        return Leaving(self.minimum, own_few, self.most).examples(data.train_labels)
 
     def evaluate(self, arrays: Arrays) -> tuple[Figures, Arrays]:
         """The accuracy on the test points, and the votes of the training points on the classes of
@@ -143,6 +151,11 @@ class ClassifierClient(OneShotClient):
 
 class ClassSumsClient(ClassifierClient):
     """The client's half of a method that sums over its points by the federation's classes."""
+
+    @property
+    def most(self) -> float:
+        """As the other members of the sum allow."""
+        return self.site.leaving.most
 
     def federation_labels(self) -> Integers:
         """The number (n,) of each training point's class among the federation's.

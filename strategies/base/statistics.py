@@ -22,6 +22,14 @@ def in_large_classes(labels: Integers, minimum: int) -> Booleans:
     return np.asarray(np.bincount(labels)[labels] >= minimum)
 
 
+def spread(number: int, most: float) -> Booleans:
+    """`most` of a number of examples, evenly spread over their order, or all if they are fewer."""
+    if most >= number:
+        return np.ones(number, np.bool_)
+    places = np.arange(number + 1) * int(most) // number
+    return np.asarray(places[1:] > places[:-1])
+
+
 @dataclass(frozen=True, eq=False)
 class Leaving:
     """Which classes' figures may leave a client.
@@ -33,24 +41,31 @@ class Leaving:
     few : bool array (C,)
         Whether too few members of a secure sum have the class, by its number among the
         federation's, or the entity of links; empty without such a rule.
+    most : float
+        Maximum number of examples. They are the same ones whichever classes leave: otherwise two
+        sums would show the client's part.
 
     Examples
     --------
     >>> labels = np.array([0, 0, 1, 2, 2])
     >>> Leaving(minimum=2, few=np.array([False, False, True])).examples(labels)
     array([ True,  True, False, False, False])
+    >>> Leaving(most=3).examples(labels)
+    array([False,  True, False,  True,  True])
     """
 
     minimum: int = 1
     few: Booleans = field(default_factory=lambda: np.zeros(0, np.bool_))
+    most: float = math.inf
 
     def examples(self, labels: Integers) -> Booleans:
         """Whether values computed from each example may leave, by the numbers of their classes,
         (n,)."""
-        is_large = in_large_classes(labels, self.minimum)
+        leaves = spread(len(labels), self.most)
+        leaves[leaves] = in_large_classes(labels[leaves], self.minimum)
         if self.few.size:
-            return is_large & ~self.few[labels]
-        return is_large
+            return leaves & ~self.few[labels]
+        return leaves
 
 
 @dataclass(frozen=True, eq=False)

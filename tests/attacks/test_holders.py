@@ -11,14 +11,17 @@ import pytest
 from app_runs import Handle, Run, phase_of, run
 from flwr.app import Message
 from hull_nodes import arrays_of, nodes_of
+from image_fixtures import write_classes
 from policies import with_policy
 from secure_sums import watched_sums
+from test_ledger import Observer
 
 from curvfed.client_app import one_shot
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.server_app.run import RoundError
+from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.config.holders import holders_needed, sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -144,6 +147,33 @@ def checkpoint_of(done: Run) -> dict[str, Any]:
 def test_the_default_is_three_or_all_of_a_smaller_group():
     assert [holders_needed(0, members) for members in (2, 3, 5)] == [2, 3, 3]
     assert [holders_needed(minimum, 5) for minimum in (1, 4, 7)] == [1, 4, 7]
+
+
+def test_stated_holders_do_not_choose_whose_update_a_sum_has(tmp_path, monkeypatch):
+    """A lying server that stated holders of one node's class alone had the update of this node, to
+    1e-7: all others had the weight 0."""
+    counts = [{"a": 30, "b": 30, "c": 12}, {"a": 30, "b": 30}, {"a": 30, "b": 30}]
+    nodes = []
+    for site, sizes in enumerate(counts):
+        write_classes(tmp_path / f"data{site}", sizes, shape=(28, 28), seed=site)
+        place = {
+            "data-path": str(tmp_path / f"data{site}"),
+            "state-path": str(tmp_path / f"{site}"),
+        }
+        nodes.append({"partition-id": site} | place)
+    count = masked_cohort.MaskedCohort.count_holders
+
+    def lie(cohort: Any, *arguments: Any) -> None:
+        count(cohort, *arguments)
+        for group in cohort.run.state.holders:
+            group["counts"] = [0, 0, group["needed"]]
+
+    monkeypatch.setattr(masked_cohort.MaskedCohort, "count_holders", lie)
+    observer = Observer(monkeypatch)
+    keys = {"method": "fedavg", "calibration": "ffc", "dataset": "own", "num_rounds": 1}
+    run(tmp_path, nodes=nodes, secure_sum=True, local_epochs=1, batch_size=16, **keys)
+    assert len(observer.parts) == 3
+    assert observer.error(observer.sums[0], 0) > 0.1
 
 
 @pytest.mark.parametrize(

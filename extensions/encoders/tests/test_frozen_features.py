@@ -8,6 +8,7 @@ from app_runs import Recorder
 from app_runs import run as run_app
 from equal_runs import figures
 from image_fixtures import write_classes
+from secure_sums import watched_sums
 from tiers import only
 from torch import nn
 from torchvision.models import get_model
@@ -75,6 +76,27 @@ def test_sums_over_frozen_features_are_not_open_too(name, tmp_path):
     errors = [reply["header"]["error"] for reply in recorder.replies("calibrate")]
     assert len(errors) == CLIENTS
     assert all("secure-sum = true, or more than [runs] configurations = 1" in e for e in errors)
+
+
+def test_a_class_that_stays_changes_no_other_part_of_a_sum(name, tmp_path, monkeypatch):
+    """The weight of a node with most of the examples was reduced to a fixed number, whichever were
+    counted: by two seeds and two values of secure.min-holders its sums of a class were known, to
+    1e-10."""
+    sums = watched_sums(monkeypatch)
+    few = {"a": 20, "b": 20}
+    nodes = []
+    for site, more in enumerate(({"a": 120, "b": 120, "c": 20}, {"c": 20}, {"c": 20}, {})):
+        write_classes(tmp_path / f"data{site}", few | more, shape=(32, 32), seed=site + 1)
+        place = {"data-path": str(tmp_path / f"data{site}"), "state-path": str(tmp_path / "state")}
+        nodes.append({"partition-id": site} | place)
+    keys = {"method": "fedavg", "calibration": "ffc", "dataset": "own", "num_rounds": 0}
+    keys |= {"embedding_dim": 0, "images__encoder": name, "images__size": SIZE, "secure_sum": True}
+    run_app(tmp_path, "three", nodes=nodes, **keys)
+    run_app(tmp_path, "four", nodes=nodes, seed=1, secure__min_holders=4, **keys)
+    with_c, without_c = (vectors["sums"] for vectors in sums if "sums" in vectors)
+    targets = slice(-3 * (512 + 1), None)  # of the features of a resnet18 and a one
+    changed = (with_c - without_c)[targets].reshape(-1, 3).any(axis=0)
+    assert changed.tolist() == [False, False, True]
 
 
 def direct_features(name: str, pixels: torch.Tensor) -> torch.Tensor:
