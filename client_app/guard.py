@@ -96,14 +96,22 @@ class ClientGuard:
             Maximum norm of the change.
         """
         # An open run imports nothing of secure sums.
-        from curvfed.strategies.config.secure_phases import client_vector, weighted_update
+        from curvfed.strategies.config.secure_phases import (
+            client_vector,
+            weighted_update,
+            whole_counts,
+        )
 
         weight = contribution.weight
         values = np.zeros(num_values)
         norm = 0.0
         if weight:
-            weight = weight if self.config.weights == "examples" else 1
-            values, norm = weighted_update(contribution.arrays, received, weight, limit)
+            arrays = contribution.arrays
+            if self.config.weights == "examples":
+                arrays = whole_counts(arrays, weight)
+            else:
+                weight = 1
+            values, norm = weighted_update(arrays, received, weight, limit)
         # Scores before training are left out: an evaluation of the same parameters sums them,
         # perhaps over other clients.
         figures = {

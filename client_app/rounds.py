@@ -87,6 +87,7 @@ def train(client: Client, request: Request) -> Contribution:
     started = time.perf_counter()
     received = prepare(client, request)
     learner = client.learner
+    learner.most = client.max_examples
     if learner.reports_statistics and not client.shares_statistics:
         raise ConfigError(
             f"{client.config.method} sends statistics of the data, which do not leave this node: it"

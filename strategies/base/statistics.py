@@ -159,6 +159,10 @@ def total(contributions: Sequence[Statistics]) -> Statistics:
     return sum(further, start=first)
 
 
+COUNTS = "counts/"
+"""Prefix of the names of a client's numbers of examples by class or entity, divided by its number
+of examples."""
+
 HEAD = "head."
 """Prefix of the names of a classifier's parameters."""
 

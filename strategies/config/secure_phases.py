@@ -11,7 +11,7 @@ from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import COUNTS, Arrays, Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import Session
@@ -83,6 +83,9 @@ MAX_EXAMPLES = 2**20
 
 ROUNDING = 1e-6
 """Tolerated relative error of a length in float32."""
+
+COUNT_ROUNDING = 2**-22
+"""Bound on the relative error of a share of at most `MAX_EXAMPLES` in float32."""
 
 
 def decoded(
@@ -164,6 +167,17 @@ def client_vector(
     numbers = [figures.get(name, np.nan) for name in SUMMED]
     is_reported = np.isfinite(numbers)
     return np.concatenate([values, [weight], np.where(is_reported, numbers, 0.0), is_reported])
+
+
+def whole_counts(arrays: Mapping[str, Array], weight: int) -> Arrays:
+    """The arrays, with counts that are whole numbers times `weight`. Fractions in a sum, of float32
+    or of a weight that is below the number of examples, would show which members have which."""
+    counts = {
+        name: np.ceil(array.astype(np.float64) * weight * (1 - COUNT_ROUNDING)) / weight
+        for name, array in arrays.items()
+        if name.startswith(COUNTS)
+    }
+    return {**arrays, **counts}
 
 
 def weighted_update(

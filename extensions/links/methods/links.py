@@ -17,12 +17,11 @@ from curvfed.strategies.base.keys import CHOSEN, Rate, Scalar, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays, named_state
+from curvfed.strategies.base.statistics import COUNTS, Arrays, named_state
 from curvfed.strategies.base.training import GradientTerm, Trained
 
 ROWS = "rows/"
-COUNTS = "counts/"
-"""Beginnings of the names of a reply's sums over links: of rows, and of their weights."""
+"""Beginning of the names of a reply's sums over links of rows."""
 
 HOME = "home/"
 INDEX = "/index"
@@ -206,8 +205,11 @@ class LinksClient(Learner):
     @torch.no_grad()
     def share(self) -> Arrays:
         """Per link of the client: sums over its links of `mean_terms` for the rows of each, and the
-        numbers of links with each row; other parameters as they are."""
+        numbers of links with each row; other parameters as they are. With a smaller weight in a
+        secure sum the numbers are smaller, and whole: a fraction would tell which are its own."""
         task: Any = self.local.task
+        number = max(task.num_examples, 1)
+        weight = min(number, self.most)
         shared = super().share()
         for name, old in self._received.items():
             new = self.local.tensors[name]
@@ -215,7 +217,10 @@ class LinksClient(Learner):
                 terms = self._streams[name].sum()
             else:
                 terms = mean_terms(_average(self.keys), getattr(new, "chart", None), old, new)
-            weights = task.counts[BY_ROW[name]].to(new.dtype) / max(task.num_examples, 1)
+            counts = task.counts[BY_ROW[name]]
+            if weight < number:
+                counts = (counts.double() * weight / number).ceil()
+            weights = counts.to(new.dtype) / weight
             weights = weights.masked_fill(self._stays[BY_ROW[name]], 0)
             del shared[name]
             shared[ROWS + name] = (weights[:, None] * terms).numpy(force=True)
