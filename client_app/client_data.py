@@ -53,7 +53,8 @@ class ClientData:
     digest : str
         Digest of the data; keyed by the node's secret for data of its own.
     data_state : str
-        The digest of the data and, for records of a node's own, of their split.
+        The digest of the data and, for records of a node's own, of their split, and how they are
+        read.
     holders : Holders or None
         The holders in the last message of a masked run.
     max_examples : float
@@ -109,7 +110,7 @@ class ClientData:
             self.roster = read_roster(node)
         self.data = load_data(config, node, self.ledger)
         self.digest = keyed(self.data.digest, node) if node.owns_data else self.data.digest
-        self.data_state = self.data.split_digest or self.digest
+        self.data_state = (self.data.split_digest or self.digest) + self.data.reading
         self.config = resolve_defaults(config, self.data.task)
         self.run_guard: Guard = self.config.guard
         self.is_private = self.run_guard.is_private

@@ -57,6 +57,8 @@ class Examples(ABC):
     split_digest : str
         Keyed digest of the records and their split, whatever the settings of a run; "" if the
         records were not split by their content.
+    reading : str
+        How a run reads the records, if that changes their number.
     metric : str
         "accuracy", "roc_auc" or "mrr".
     space : str
@@ -72,6 +74,7 @@ class Examples(ABC):
     partition_digest: str = ""
     digest: str = ""
     split_digest: str = ""
+    reading: str = ""
     metric: str = "accuracy"
     space: str = ""
 

@@ -40,8 +40,8 @@ log = logging.getLogger("curvfed")
 PARTITION_STREAM = 16
 """Random stream of the seed."""
 
-CLOSED = b"closed"
-"""The addition to the digest of a split if links are made of those in the files."""
+CLOSED = "-closed"
+"""The reading of links if further ones are made of those in the files."""
 
 MAMMALS = Path("taxonomy", "mammal_closure.csv")
 """The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""
@@ -120,15 +120,14 @@ class LinkDataset(Dataset):
 
     def own_data(self, raw: RawLinks) -> ClientLinks:
         """A node's own links, split as the files are, or else by their names or at random; the
-        digest of the split is that of the links in the files, and of whether they are closed."""
+        digest of the split is that of the links in the files."""
         if self.record_split is None:
             all_links = self._closed(raw)
             return self._links(all_links, split_links(all_links, self.spec))
         links = self._links(*self._split_and_closed(raw, self.record_split))
         own = own_parts(raw, self.record_split)
-        context = raw.context() + CLOSED * self.spec.closure
-        digest = self.record_split.digest(raw.records, own, context)
-        return replace(links, split_digest=digest)
+        digest = self.record_split.digest(raw.records, own, raw.context())
+        return replace(links, split_digest=digest, reading=CLOSED * self.spec.closure)
 
     def _split_and_closed(
         self, raw: RawLinks, record_split: RecordSplit

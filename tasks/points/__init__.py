@@ -56,6 +56,7 @@ class ClientPoints:
 
     metric = "accuracy"
     space = ""
+    reading = ""
     task = "points"
     shape = ""
     num_features = 2

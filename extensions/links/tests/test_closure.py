@@ -145,7 +145,8 @@ def test_a_node_closes_its_own_links_and_its_ledger_sees_that():
     assert all_links.test[:number].tolist() == direct.test.tolist()
     assert all_links.train[:number].tolist() == direct.train.tolist()
     assert all_links.test[number:].any()
-    assert all_links.split_digest != direct.split_digest
+    assert all_links.split_digest == direct.split_digest
+    assert all_links.reading != direct.reading
 
 
 BRANCHES = [(f"n{number}", f"n{number // 2}") for number in range(2, 60)]

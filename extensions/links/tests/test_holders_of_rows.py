@@ -244,6 +244,10 @@ def test_counts_of_links_leave_in_sums_or_in_the_open_whatever_the_seed(tmp_path
     recorder = Recorder()
     with pytest.raises(RoundError, match="secure-sum = true, or more than"):
         run(tmp_path, "open", nodes=nodes, intercept=recorder, **keys | OPEN)
+    # Links that are closed already have the same counts.
+    closed = keys | OPEN | {"links__closure": True}
+    with pytest.raises(RoundError, match="secure-sum = true, or more than"):
+        run(tmp_path, "closed", nodes=nodes, intercept=recorder, **closed)
     assert not any(reply["arrays"] for reply in recorder.replies(TRAIN) if "arrays" in reply)
     allowed = with_policy(tmp_path, nodes, "[runs]\nconfigurations = 2\n")
     run(tmp_path, "allowed", nodes=allowed, **keys | OPEN)
