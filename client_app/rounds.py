@@ -14,7 +14,7 @@ from curvfed.client_app.data import check_class_sizes, has_small_class
 from curvfed.client_app.questions import admit_data
 from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.base.calibration import Calibration
+from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.base.training import TrainingError
@@ -122,10 +122,11 @@ def train(client: Client, request: Request) -> Contribution:
     )
 
 
-def _stays_silent(client: Client, error: TrainingError) -> bool:
+def _stays_silent(client: Client, error: TrainingError | CalibrationError) -> bool:
     """Whether a failure stays at the client, which then takes part in a secure sum without a
     change: in the open it would tell of this member alone."""
-    return client.is_masked and client.node.is_real and error.kind == "not-finite"
+    is_of_values = isinstance(error, CalibrationError) or error.kind == "not-finite"
+    return client.is_masked and client.node.is_real and is_of_values
 
 
 def evaluate(client: Client, request: Request) -> Contribution:
@@ -142,7 +143,7 @@ def fine_tune(client: Client, request: Request) -> Contribution:
     before = client.task.scores(client.model)
     try:
         tuned = client.fine_tune(request.header.round)
-    except TrainingError as error:
+    except (TrainingError, CalibrationError) as error:
         if not _stays_silent(client, error):
             raise
         log.error(NO_CHANGE, error)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, phase_of, real_nodes, run
+from app_runs import Handle, Recorder, phase_of, real_nodes, run
 from flwr.app import ConfigRecord, Message, RecordDict
 from graph_fixtures import user_fields
 from hull_nodes import nodes_of
@@ -23,9 +23,9 @@ from curvfed.client_app.client import Client
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.wire.codec import encode_arrays
+from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import Request
+from curvfed.strategies.wire.messages import FINE_TUNE, Request
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -163,6 +163,27 @@ def test_whether_training_fails_stays_at_the_member(tmp_path, is_private):
     assert errors == [""] * 9
     if is_private:  # a part without a change costs as much
         assert [len(costs(tmp_path / "nodes", member)) for member in range(3)] == [4, 4, 4]
+
+
+def test_whether_a_closed_form_fails_stays_at_the_member(tmp_path):
+    """Its error left in the open: with the right parameters, for the member alone that has a record
+    above a threshold."""
+    errors: list[str] = []
+
+    def lie(request: Message, handle: Handle) -> Message:
+        if phase_of(request.content) == FINE_TUNE:
+            arrays = decode_arrays(request.content["arrays"])
+            huge = {name: np.full_like(array, 3e38) for name, array in arrays.items()}
+            reply = handle(changed(request, huge, 1))
+            errors.append(str(reply.content["header"]["error"]))
+            return reply
+        return handle(request)
+
+    keys = {"method": "spherefed", "dataset": "own", "secure_sum": True, "num_rounds": 1}
+    keys |= {"fine_tune": "closed-form", "local_epochs": 1, "batch_size": 16}
+    with suppress(RoundError):
+        run(tmp_path, nodes=image_nodes(tmp_path, (28, 28)), intercept=lie, **keys)
+    assert errors == ["", "", ""]
 
 
 def test_a_round_in_which_training_fails_everywhere_says_so(tmp_path, caplog):
