@@ -110,6 +110,14 @@ class ClassifierClient(OneShotClient):
                 f"the classifier cannot be read ({type(error).__name__})",
                 key="unreadable-classifier",
             ) from None
+        # With another disc, or such a group, an error would say that some point here lies there.
+        if classifier.curvature != data.curvature or classifier.groups[0] < 0:
+            raise MessageError(
+                f"a classifier of groups from {classifier.groups[0]} at curvature"
+                f" {classifier.curvature:g}; allowed are groups from 0 at curvature"
+                f" {data.curvature:g}",
+                key="unreadable-classifier",
+            )
         num_groups = int(classifier.groups[-1]) + 1
         classes = self.setting.class_names
         if not len(data.train_labels):

@@ -1,6 +1,7 @@
 """What a server learns beside the sums of an ordinary run, or by two of them: numbers of examples
 behind scores and weights, errors and refusals in the open, and sums that no seed changes."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -260,6 +261,40 @@ def test_models_are_counted_over_all_runs_of_a_sum(tmp_path):
     for said in errors.values():
         assert sum(not error for error in said) == start.MODELS_PER_SUM - 1
         assert "has answered 10 models of hull on its present data" in said[-1]
+
+
+@pytest.mark.parametrize(
+    "crafted_model",
+    [
+        {"curvature": np.array(-3.0)},
+        {
+            "groups": np.array([-9.0, 1.0]),
+            "normals": np.array([[1.0, 1.0]]),
+            "intercepts": np.array([2.5]),
+        },
+    ],
+    ids=["disc", "group"],
+)
+def test_no_crafted_classifier_fails_by_the_points_of_a_member(crafted_model, tmp_path):
+    """A smaller disc failed in the open at the nodes with a point outside, a group below 0 at those
+    with a point in it."""
+    near = [re.sub(r"0\.\d+", lambda number: f"{float(number[0]) / 2:.6f}", cells(1))]
+    nodes = nodes_of(tmp_path / "nodes", [cells(0), *near, cells(2)])
+    errors = set()
+
+    def lying(request: Message, handle: Handle) -> Message:
+        if phase_of(request.content) != "evaluate":
+            return handle(request)
+        arrays = {name: np.array(v.numpy()) for name, v in request.content["arrays"].items()}
+        number = int(request.content["header"]["round"])
+        reply = handle(changed(request, arrays | crafted_model, number))
+        errors.add(reply.content["header"]["error"])
+        return reply
+
+    keys = {"method": "hull", "dataset": "own", "hull__cap": 128, "hull__classifier": "logistic"}
+    with suppress(RoundError):
+        run(tmp_path, nodes=nodes, intercept=lying, secure_sum=True, **keys)
+    assert len(errors) == 1
 
 
 def rewritten(nodes: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
