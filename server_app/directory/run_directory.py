@@ -108,6 +108,8 @@ class RunDirectory:
         try:
             path.mkdir(parents=True, mode=0o700, exist_ok=True)
             directory.lock.acquire(patience=0)
+            for name in ("summary.json", "report.html"):  # of a run that was refused
+                (path / name).unlink(missing_ok=True)
             directory._write_config()
         except OSError as error:
             directory.lock.release()

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import time
 from pathlib import Path
@@ -66,15 +67,24 @@ class RunLock:
 def has_begun(folder: Path) -> bool:
     """Whether a folder holds a run, or other files of a user.
 
-    It does not if a run was refused there, or ended before its configuration was written: on a full
-    disk, or killed.
+    It does not if a run was refused there, or ended before its clients were known: on a full disk,
+    killed, or with too few of them.
     """
+    traces = {"lock", "summary.json"}
+    if _has_failed(folder):
+        traces |= {"config.toml", "report.html"}
     return folder.is_file() or any(
-        file.is_file()
-        and file.name not in ("lock", "summary.json")
-        and not file.name.startswith(".config.toml-")
+        file.is_file() and file.name not in traces and not file.name.startswith(".config.toml-")
         for file in folder.rglob("*")
     )
+
+
+def _has_failed(folder: Path) -> bool:
+    try:
+        summary = json.loads((folder / "summary.json").read_bytes())
+        return bool(summary["status"] == "failed")
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def is_written(folder: Path) -> bool:

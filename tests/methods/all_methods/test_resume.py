@@ -323,6 +323,14 @@ def test_an_existing_name_is_refused_and_left_alone(tmp_path):
     assert Run(refused).summary["status"] == "failed"
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_without_enough_clients_leaves_its_name_free(resume, tmp_path):
+    with refuses("too-few-clients", "needed are 4", error=FederationError):
+        run(tmp_path, min_replies=4)
+    (tmp_path / "run" / "report.html").touch()  # which these tests do not draw
+    assert run(tmp_path, resume=resume).summary["status"] == "completed"
+
+
 def own_graphs(folder: Path) -> list[dict]:
     """Three real nodes with graphs of their own."""
     return real_nodes(folder, [user_fields(seed=index) for index in range(3)])
