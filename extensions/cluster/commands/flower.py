@@ -34,6 +34,7 @@ def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPor
     folder = open_folder(ctx)
     run_checks(server_checks(folder, bind=bind), START)
     registry.back_up_database(folder)
+    registry.note_start(folder)
     command = flower_superlink(folder, bind, health_port)
     replace(command, words=[*PATIENT, *command.words]).show().become()
 

@@ -6,6 +6,7 @@ at each start, registration and revocation.
 """
 
 import contextlib
+import datetime
 import json
 import os
 import re
@@ -159,6 +160,51 @@ def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
     ]
 
 
+def heard_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
+    """The registered nodes, where those that this SuperLink has not heard since its start are
+    offline since then: Flower counts them as online for a minute.
+
+    Raises
+    ------
+    ClusterError
+        If the SuperLink does not answer.
+    """
+    nodes = registered_nodes(folder)
+    try:
+        started = datetime.datetime.fromtimestamp(_start_file(folder).stat().st_mtime, datetime.UTC)
+        silent = _last_heard_before(started.timestamp(), folder.database)
+    except (OSError, sqlite3.Error):
+        return nodes
+    gone = {"status": "offline", "offline-at": f"{started:%Y-%m-%d %H:%M:%SZ}"}
+    return [
+        node | gone if node["status"] == "online" and node["node-id"] in silent else node
+        for node in nodes
+    ]
+
+
+def _last_heard_before(time: float, database: Path) -> set[str]:
+    """Flower's ids of the nodes whose last heartbeat is older than a time, in seconds of Unix."""
+    from flwr.common.constant import HEARTBEAT_PATIENCE
+
+    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+    with contextlib.closing(connection):
+        rows = connection.execute(
+            "SELECT node_id FROM node WHERE online_until - ? * heartbeat_interval < ?",
+            (HEARTBEAT_PATIENCE, time),
+        ).fetchall()
+    return {str(identity % 2**64) for (identity,) in rows}  # stored with a sign
+
+
+def note_start(folder: ServerFolder) -> None:
+    """Store the time at which a SuperLink starts."""
+    with contextlib.suppress(OSError):
+        _start_file(folder).touch()
+
+
+def _start_file(folder: ServerFolder) -> Path:
+    return folder.flower_home / "started"
+
+
 def check_registered(folder: ServerFolder) -> str:
     """Report that all nodes with keys made here are registered.
 
@@ -180,7 +226,7 @@ def check_nodes(folder: ServerFolder) -> str:
     ------
     ClusterError
     """
-    nodes = registered_nodes(folder)
+    nodes = heard_nodes(folder)
     offline = [
         f"{node['name'] or node['node-id']} since {node['offline-at'] or 'ever'}"
         for node in nodes

@@ -26,6 +26,9 @@ LONGEST_NOTES = 160
 
 LAST_RUNS = 8
 
+ENDS = {"completed": "completed", "failed": "failed", "stopped": "failed"}
+"""The first word of a summary's status, by Flower's status of an ended run."""
+
 PAUSE = 2.5
 NEWS = 10.0
 """Seconds between two queries of the connected nodes, and between two printed lines."""
@@ -103,7 +106,7 @@ def _missing_nodes(folder: ServerFolder) -> tuple[int, dict[str, str], str]:
 
     try:
         check_server(folder)
-        nodes = registry.registered_nodes(folder)
+        nodes = registry.heard_nodes(folder)
     except ClusterError as error:
         return 0, {}, " ".join(str(error).partition(BY)[0].split())
     online = sum(node["status"] == "online" for node in nodes)
@@ -143,7 +146,7 @@ def _answers(folder: ServerFolder) -> bool:
 def _print_tables(folder: ServerFolder) -> None:
     """Print the registered nodes and the last runs."""
     flwr(folder, "supernode", "list").show()
-    nodes = registry.registered_nodes(folder)
+    nodes = registry.heard_nodes(folder)
     runs = flwr(folder, "list").show().ask()["runs"]
     rows = []
     for node in nodes:
@@ -157,18 +160,21 @@ def _print_tables(folder: ServerFolder) -> None:
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
-        notes = _shortened(_notes(directory) or details)
+        notes = _shortened(_notes(directory, state) or details)
         run_rows.append((directory.name, state, run["pending-at"], took, notes))
     if run_rows:
         print_rows(("run", "state", "started", "took", "notes"), run_rows)
 
 
-def _notes(directory: Path) -> str:
+def _notes(directory: Path, state: str) -> str:
     """The error of a failed run, or else the warnings of an ended one, such as of missing or
-    outlying clients, if its results are here."""
+    outlying clients, if its results are here; empty if they are of another run in this folder,
+    which ended in another way or has not ended."""
     from curvfed.server_app.directory.run_files import RunFiles  # its import takes a while
 
     summary = RunFiles(directory).summary
+    if ENDS.get(state) != str(summary.get("status")).partition(" ")[0]:
+        return ""
     return summary.get("error") or "; ".join(map(str, summary.get("warnings", [])))
 
 

@@ -1,9 +1,14 @@
-"""The notes of `curvfed cluster status` on a run."""
+"""The notes of `curvfed cluster status` on a run, and its connected nodes."""
 
+import contextlib
 import json
+import os
+import sqlite3
 
 import pytest
 
+from curvfed.extensions.cluster.commands import registry
+from curvfed.extensions.cluster.commands.folder import ServerFolder
 from curvfed.extensions.cluster.commands.status import LONGEST_NOTES, _notes, _shortened
 
 
@@ -17,10 +22,36 @@ from curvfed.extensions.cluster.commands.status import LONGEST_NOTES, _notes, _s
 )
 def test_a_failed_run_has_its_error_and_another_its_warnings(summary, notes, tmp_path):
     (tmp_path / "summary.json").write_text(json.dumps(summary))
-    assert _notes(tmp_path) == notes
+    assert _notes(tmp_path, summary["status"]) == notes
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("failed", "completed"), ("running", "failed"), ("completed", "failed")]
+)
+def test_notes_are_not_those_of_another_run_of_the_name(state, status, tmp_path):
+    summary = {"status": status, "error": "a node is lost", "warnings": ["few"]}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    assert _notes(tmp_path, state) == ""
 
 
 def test_a_run_without_files_here_has_no_notes_and_long_ones_are_cut(tmp_path):
-    assert _notes(tmp_path / "elsewhere") == ""
+    assert _notes(tmp_path / "elsewhere", "failed") == ""
     assert _shortened("short") == "short"
     assert len(_shortened("word " * 100)) == LONGEST_NOTES
+
+
+def test_a_node_that_this_superlink_has_not_heard_is_offline(tmp_path, monkeypatch):
+    folder = ServerFolder(tmp_path)
+    folder.flower_home.mkdir()
+    registry.note_start(folder)
+    os.utime(folder.flower_home / "started", (1000, 1000))
+    with contextlib.closing(sqlite3.connect(folder.database)) as connection, connection:
+        connection.execute("CREATE TABLE node (node_id, online_until, heartbeat_interval)")
+        rows = [(1, 1059, 30), (-2, 1061, 30), (-3, 1059, 30), (4, None, 30)]
+        connection.executemany("INSERT INTO node VALUES (?, ?, ?)", rows)
+    ids = [1, 2**64 - 2, 2**64 - 3, 4]
+    nodes = [{"node-id": str(identity), "status": "online"} for identity in ids]
+    monkeypatch.setattr(registry, "registered_nodes", lambda folder: nodes)
+    heard = registry.heard_nodes(folder)
+    assert [node["status"] for node in heard] == ["offline", "online", "offline", "online"]
+    assert heard[0]["offline-at"] == "1970-01-01 00:16:40Z"
