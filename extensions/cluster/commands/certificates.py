@@ -113,9 +113,47 @@ def node_host(names: Sequence[str]) -> str:
 
 
 def names_of(certificate: Path) -> x509.SubjectAlternativeName:
-    """The names in a server certificate."""
-    loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
-    return loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    """The names in a server certificate.
+
+    Raises
+    ------
+    ClusterError
+        If it cannot be read.
+    """
+    try:
+        loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
+        return loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound) as error:
+        raise ClusterError(
+            f"{certificate} cannot be read ({error}), so its names are not known; give them by"
+            " --host",
+            key="unreadable",
+        ) from None
+
+
+def check_authority(authority: tuple[Path, Path]) -> None:
+    """Refuse an authority that cannot sign.
+
+    Raises
+    ------
+    ClusterError
+        If its certificate or its key cannot be read, or they do not belong together.
+    """
+    certificate, key = authority
+    try:
+        public = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
+        private: Any = serialization.load_pem_private_key(key.read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise ClusterError(
+            f"the authority cannot sign: {error}; put back {certificate.name} and {key.name} of"
+            f" `init` in {key.parent}",
+            key="unreadable",
+        ) from None
+    if private.public_key() != public:
+        raise ClusterError(
+            f"{key} is not the key of {certificate}; put back that of `init`",
+            key="unrelated-certificates",
+        )
 
 
 def check_days(days: int, authority_days: int = AUTHORITY_DAYS) -> None:

@@ -39,6 +39,14 @@ FLEET_PORT = 9092
 API_PORT = 8000
 """Flower's own default ports: for nodes, and for runs and registrations."""
 
+PORTS = ("fleet-port", "api-port")
+EXAMPLES = {
+    "superlink": 'superlink = "fl.example.org:9092"',
+    "fleet-port": "fleet-port = 9092",
+    "api-port": "api-port = 8000",
+}
+"""A line for each of the settings that a folder must have."""
+
 LAST_PORT = 65535
 SERVER_DAYS = 365
 
@@ -173,7 +181,8 @@ class NodeFolder:
         ClusterError
             If this is not a node's folder.
         """
-        return str(_read(self.path / "node.toml", "curvfed cluster init --node NAME")["superlink"])
+        settings = _read(self.path / "node.toml", "curvfed cluster init --node NAME")
+        return str(settings["superlink"])
 
 
 class ServerFolder:
@@ -274,14 +283,25 @@ def check_files(node: NodeFolder) -> str:
 
 
 def _read(path: Path, command: str) -> dict[str, Any]:
+    """The settings in `cluster.toml` or `node.toml`, which have an address, or ports too."""
     try:
-        return tomllib.loads(toml_text(path.read_bytes()))
+        settings = tomllib.loads(toml_text(path.read_bytes()))
     except FileNotFoundError:
         raise ClusterError(
             f"there is no {path}; `{command}` makes it", key="missing-file"
         ) from None
     except (OSError, ValueError) as error:
         raise ClusterError(f"{path} cannot be read: {error}", key="unreadable") from None
+    for name in ("superlink", *PORTS * (path.name == SETTINGS)):
+        kind = int if name in PORTS else str
+        value = settings.get(name)
+        if not isinstance(value, kind) or not value:
+            given = "is missing" if value is None else f"= {value!r}"
+            raise ClusterError(
+                f"{path}: {name} {given}; allowed is a line such as {EXAMPLES[name]}",
+                key="settings",
+            )
+    return settings
 
 
 def open_folder(ctx: typer.Context) -> ServerFolder:

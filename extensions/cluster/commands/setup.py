@@ -296,6 +296,7 @@ def renew(
 ) -> None:
     """Make a new server certificate by the same authority."""
     folder = open_folder(ctx)
+    certificates.check_authority(folder.authority)
     names = certificates.server_names(host) if host else certificates.names_of(folder.server[0])
     certificates.check_days(days, certificates.time_left(folder.authority[0]).days)
     certificate, key = (path.with_name(f"{path.name}.new") for path in folder.server)

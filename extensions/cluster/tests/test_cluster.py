@@ -782,3 +782,59 @@ def test_a_resumed_run_with_a_changed_key_is_refused_before_nodes_are_asked(fold
     with pytest.raises(ConfigError, match="seed = 5, but the run began with 0"):
         submitted(folder, fake, resume=True, seed=5)
     assert not (fake / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "text"),
+    [
+        ("cluster.toml", "", "api-port is missing; allowed is a line such as api-port = 8000"),
+        ("cluster.toml", 'api-port = "x"', r"api-port = 'x'; allowed is a line such as"),
+        ("nodes/north/node.toml", "", 'superlink is missing; .* superlink = "fl.example.org:9092"'),
+    ],
+)
+def test_an_edited_file_of_settings_is_refused_by_name_and_line(file, line, text, tmp_path):
+    folder = make_cluster(tmp_path / "c", [], ["north"], 9092, 8000, 10)
+    path = folder.path / file
+    kept = [
+        old
+        for old in path.read_text().splitlines()
+        if not old.startswith("api-port" if file == "cluster.toml" else "superlink")
+    ]
+    path.write_text("\n".join([*kept, line]))
+    with pytest.raises(ClusterError, match=f"{path.name}: {text}"):
+        _ = ServerFolder.open(folder.path).find_node("north").superlink
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("server.crt", r"its names are not known; give them by --host"),
+        ("ca.key", r"the authority cannot sign: .*; put back ca\.crt and ca\.key of `init`"),
+        ("ca.crt", r"the authority cannot sign: .*; put back ca\.crt and ca\.key of `init`"),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_renewal_without_a_file_that_it_needs_says_so(file, text, is_there, tmp_path, capsys):
+    folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
+    (folder.path / file).unlink()
+    if is_there:
+        (folder.path / file).write_text("damaged")
+    assert exit_status("--folder", folder.path, "renew") == 1
+    assert re.search(text, capsys.readouterr().err)
+
+
+def test_a_missing_certificate_is_renewed_with_its_names(tmp_path):
+    folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
+    folder.server[0].unlink()
+    assert exit_status("--folder", folder.path, "renew", "--host", "fl.example.org") == 0
+    assert checks.check_pair(folder.server, folder.authority[0])
+
+
+def test_an_authority_with_another_key_does_not_renew(tmp_path, capsys):
+    folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
+    other = make_cluster(tmp_path / "d", [], [], 9092, 8000, 10)
+    folder.authority[1].write_bytes(other.authority[1].read_bytes())
+    before = folder.server[0].read_bytes()
+    assert exit_status("--folder", folder.path, "renew") == 1
+    assert "ca.key is not the key of" in capsys.readouterr().err
+    assert folder.server[0].read_bytes() == before
