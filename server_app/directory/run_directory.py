@@ -22,12 +22,15 @@ from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, file_parts
 from curvfed.tasks import plugins
-from curvfed.tasks.registry import OWN
+from curvfed.tasks.registry import OWN, is_own_data
 from curvfed.tasks.stored_files import sealed, write_atomically
 
 FREE_TO_CHANGE = OF_THE_SERVER | {"num-rounds", "data-dir", "device", "threads", "early-stopping"}
 """Keys that may change when a run is resumed: the results so far do not depend on them. So may the
 method's own `resumable` keys."""
+
+OF_PATHS = ("dataset", "init-from")
+"""Keys that cannot change and may be paths; relative ones are stored as absolute ones."""
 
 CONFUSION = "confusion.csv"
 
@@ -162,6 +165,7 @@ class RunDirectory:
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
         settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
+        settings |= {key: _located(key, settings[key]) for key in OF_PATHS}
         text = SEALED_HEADING + tomli_w.dumps(nested(settings))
         write_atomically(self.path / "config.toml", sealed(text.encode()))
 
@@ -310,13 +314,22 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         # The run has named itself, and may have learned from its clients that they have data of
         # their own.
         named_by_run = key == "run-name" or (key == "dataset" and before[key] == OWN)
-        if fixed and not named_by_run and before.get(key) != value:
+        is_equal = _located(key, before.get(key)) == _located(key, value)
+        if fixed and not named_by_run and not is_equal:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run began with {before.get(key)!r};"
                 " allowed is the same value",
                 key="changed-key",
             )
     check_model_code(path, config.model)
+
+
+def _located(key: str, value: Any) -> Any:
+    """The value of a key; the path of a user's file or folder holds in any working folder."""
+    if key not in OF_PATHS or not value or (key == "dataset" and not is_own_data(value)):
+        return value
+    path = Path(value).expanduser()
+    return os.path.abspath(path) if path.exists() else value
 
 
 def check_model_code(path: Path, model: str | None) -> None:

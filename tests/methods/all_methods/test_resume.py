@@ -331,6 +331,22 @@ def test_a_run_without_enough_clients_leaves_its_name_free(resume, tmp_path):
     assert run(tmp_path, resume=resume).summary["status"] == "completed"
 
 
+def test_a_run_on_a_file_goes_on_from_another_working_folder(tmp_path, monkeypatch):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    data = tmp_path / "here" / "data.pt"
+    torch.save(user_fields(seed=0), data)
+    monkeypatch.chdir(tmp_path / "here")
+    first = run(tmp_path, dataset="./data.pt", num_rounds=1)
+    assert f'dataset = "{data}"' in (first.path / "config.toml").read_text()
+    monkeypatch.chdir(tmp_path / "there")
+    again = run(tmp_path, dataset="../here/data.pt", num_rounds=2, resume=True)
+    assert again.summary["status"] == "completed"
+    shutil.copy(data, tmp_path / "there")
+    with refuses("changed-key", "dataset = './data.pt'", error=ConfigError):
+        run(tmp_path, dataset="./data.pt", num_rounds=3, resume=True)
+
+
 def own_graphs(folder: Path) -> list[dict]:
     """Three real nodes with graphs of their own."""
     return real_nodes(folder, [user_fields(seed=index) for index in range(3)])
