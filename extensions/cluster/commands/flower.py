@@ -31,7 +31,7 @@ def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPor
     """Run the SuperLink in the foreground; its log is on standard error."""
     from curvfed.extensions.cluster.commands.checks import START, run_checks, server_checks
 
-    folder = open_folder(ctx)
+    folder = open_folder(ctx, is_changed=True)
     run_checks(server_checks(folder, bind=bind), START)
     registry.back_up_database(folder)
     registry.note_start(folder)

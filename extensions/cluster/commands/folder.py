@@ -304,15 +304,22 @@ def _read(path: Path, command: str) -> dict[str, Any]:
     return settings
 
 
-def open_folder(ctx: typer.Context) -> ServerFolder:
-    """The server's folder of this command.
+def open_folder(ctx: typer.Context, is_changed: bool = False) -> ServerFolder:
+    """The server's folder of this command, which also writes there if `is_changed`.
 
     Raises
     ------
     ClusterError
-        If it lacks a cluster.
+        If it lacks a cluster, or this user may not write in it.
     """
-    return ServerFolder.open(ctx.obj)
+    folder = ServerFolder.open(ctx.obj)
+    # Checked first: what Flower has begun or revoked by then stays so.
+    if is_changed and not os.access(folder.path, os.W_OK | os.X_OK):
+        raise ClusterError(
+            f"this user may not write in {folder.path}; run this command as its owner, by sudo -u",
+            key="unwritable",
+        )
+    return folder
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
 """The group `curvfed cluster`: each command is a function, or an application, of its name in a
 module of this folder, imported when it runs or its help is shown."""
 
+import errno
 import importlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import click
 import typer
 
 from curvfed.deployments.application import Application, Commands, click_command, expanded
+from curvfed.extensions.cluster.commands import ClusterError
 
 MODULES = {
     "init": "setup",
@@ -28,8 +30,22 @@ MODULES = {
 """The module of each command, in the order of the list."""
 
 
+FAULTS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+"""Faults of this user's rights, or of a disk."""
+
+
 class ClusterCommands(Commands):
     """The commands of a cluster, in the order of `MODULES`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; a fault of rights or of a disk is an error of one line."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno not in FAULTS:
+                raise
+            place = f"{error.filename}: " if error.filename else ""
+            raise ClusterError(f"{place}{error.strerror}", key="unwritable") from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""

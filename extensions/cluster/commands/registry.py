@@ -268,7 +268,7 @@ def register(
 ) -> None:
     """Register nodes, by their names or public keys; default: all nodes of init. A SuperLink that
     starts is waited for."""
-    register_nodes(open_folder(ctx), nodes or [])
+    register_nodes(open_folder(ctx, is_changed=True), nodes or [])
 
 
 def register_nodes(folder: ServerFolder, nodes: Sequence[str]) -> None:
@@ -335,7 +335,7 @@ def revoke(
     nodes: Annotated[list[str], typer.Argument(metavar="NAME...")],
 ) -> None:
     """Exclude nodes permanently, by their names or by Flower's ids."""
-    folder = open_folder(ctx)
+    folder = open_folder(ctx, is_changed=True)
     ids = read_names(folder)
     for node in nodes:
         identity = ids.get(node, node)

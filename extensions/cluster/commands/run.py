@@ -54,7 +54,7 @@ def run(
     """Run a method and wait for its end."""
     from curvfed.extensions.cluster.commands.checks import check_started  # imports Flower
 
-    folder = open_folder(ctx)
+    folder = open_folder(ctx, is_changed=True)
     config = configuration(all_pairs(pairs, debug))
     check_started(folder)
     raise typer.Exit(run_to_end(folder, config, retries))
@@ -196,10 +196,17 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         print(f"bundle {bundle_digest(app)}; a node runs its own code unless its policy names this")
         identity = str(command.show().ask()["run-id"])
     directory = ExpectedSummary(config).directory
-    names = registry.read_names(folder, registry.RUNS)
-    registry.write_names(folder, names | {identity: str(directory)}, registry.RUNS)
-    kind = registry.RESUMED if config.get("resume") else registry.RUN
-    registry.audit(folder, kind, str(config["run-name"]), method=method, id=identity)
+    try:
+        names = registry.read_names(folder, registry.RUNS)
+        registry.write_names(folder, names | {identity: str(directory)}, registry.RUNS)
+        kind = registry.RESUMED if config.get("resume") else registry.RUN
+        registry.audit(folder, kind, str(config["run-name"]), method=method, id=identity)
+    except OSError as error:  # a full disk; nobody would follow the run
+        _stop(folder, identity, directory)
+        raise ClusterError(
+            f"the run was stopped, for it cannot be recorded in {folder.path}: {error.strerror}",
+            key="unwritable",
+        ) from None
     if caught:
         _stop(folder, identity, directory)
         raise Interrupted(caught[0])

@@ -231,7 +231,7 @@ POLICY = """\
 
 def add(ctx: typer.Context, names: Annotated[list[str], typer.Argument(metavar="NAME...")]) -> None:
     """Make keys for further nodes."""
-    folder = open_folder(ctx)
+    folder = open_folder(ctx, is_changed=True)
     for name in names:
         new = add_node(folder, name, folder.superlink, folder.group_size)
         print(f"made: {new.path}")
@@ -295,7 +295,7 @@ def renew(
     days: Days = SERVER_DAYS,
 ) -> None:
     """Make a new server certificate by the same authority."""
-    folder = open_folder(ctx)
+    folder = open_folder(ctx, is_changed=True)
     certificates.check_authority(folder.authority)
     names = certificates.server_names(host) if host else certificates.names_of(folder.server[0])
     certificates.check_days(days, certificates.time_left(folder.authority[0]).days)

@@ -2,7 +2,9 @@
 
 import contextlib
 import datetime
+import errno
 import json
+import os
 import re
 import shlex
 import shutil
@@ -838,3 +840,33 @@ def test_an_authority_with_another_key_does_not_renew(tmp_path, capsys):
     assert exit_status("--folder", folder.path, "renew") == 1
     assert "ca.key is not the key of" in capsys.readouterr().err
     assert folder.server[0].read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "words", [["revoke", "north"], ["register"], ["run", "method=fedavg"], ["add", "east"]]
+)
+def test_a_user_without_rights_changes_nothing(words, folder, fake, monkeypatch, capsys):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert exit_status("--folder", folder.path, *words) == 1
+    assert f"this user may not write in {folder.path}; run this" in capsys.readouterr().err
+    assert not (fake / "asked").exists()
+
+
+def test_a_run_that_cannot_be_recorded_is_stopped(folder, fake, monkeypatch, capsys):
+    def fill(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(registry, "write_names", fill)
+    answer(fake, "finished:stopped")
+    assert submitted(folder, fake) == 1
+    assert recorded(fake, "stop")
+    assert "the run was stopped, for it cannot be recorded in" in capsys.readouterr().out
+
+
+def test_a_fault_of_rights_is_one_line(folder, monkeypatch, capsys):
+    def refuse(*arguments):
+        raise PermissionError(errno.EACCES, "Permission denied", "/srv/north/node.key")
+
+    monkeypatch.setattr(status, "show", refuse)
+    assert exit_status("--folder", folder.path, "status") == 1
+    assert capsys.readouterr().err == "error: /srv/north/node.key: Permission denied\n"
