@@ -43,6 +43,9 @@ RUNS = "runs.json"
 """Files in the server's folder: the id of each node by its name, and the name of each run by its
 id."""
 
+NOT_FOUND = "Node ID not found"
+"""Flower's words for a node that is not registered, or not any more."""
+
 SUPERLINK_START = 120.0
 PAUSE = 1.0
 """Seconds to wait for a SuperLink that starts, and between two attempts. On a busy machine Flower's
@@ -344,7 +347,12 @@ def revoke(
                 f"{node} is not registered; registered are {', '.join(ids) or 'none'}",
                 key="not-registered",
             )
-        flwr(folder, "supernode", "unregister", identity).show().ask()
+        try:
+            flwr(folder, "supernode", "unregister", identity).show().ask()
+        except ClusterError as error:
+            # Revoked by Flower's own command, or by one that was killed before the next line.
+            if node not in ids or NOT_FOUND not in str(error):
+                raise
         ids = {name: value for name, value in ids.items() if value != identity}
         write_names(folder, ids)
         back_up_database(folder)

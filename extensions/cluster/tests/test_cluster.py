@@ -466,7 +466,9 @@ case "$1 $2" in
     *north*) echo '{"success": true, "node-id": 41}' ;;
     *) echo "Public key already in use" >&2; exit 1 ;;
     esac ;;
-"supernode unregister") echo '{"success": true}' ;;
+"supernode unregister")
+    if [ -e "$FAKE/gone" ]; then echo "[code: 24] Node ID not found for account." >&2; exit 1; fi
+    echo '{"success": true}' ;;
 run*)
     if [ -e "$FAKE/slow" ]; then sleep 0.5; fi
     echo 'Using SuperLink: cluster'; echo '{"success": true, "run-id": "7"}' ;;
@@ -870,3 +872,12 @@ def test_a_fault_of_rights_is_one_line(folder, monkeypatch, capsys):
     monkeypatch.setattr(status, "show", refuse)
     assert exit_status("--folder", folder.path, "status") == 1
     assert capsys.readouterr().err == "error: /srv/north/node.key: Permission denied\n"
+
+
+def test_a_node_that_flower_has_removed_is_revoked_by_name_alone(folder, fake, capsys):
+    registry.write_names(folder, {"north": "41"})
+    (fake / "gone").touch()
+    assert exit_status("--folder", folder.path, "revoke", "42") == 1
+    assert "Node ID not found" in capsys.readouterr().err
+    assert exit_status("--folder", folder.path, "revoke", "north") == 0
+    assert registry.read_names(folder) == {}
