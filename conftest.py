@@ -1,9 +1,11 @@
 """Fixtures for all tests."""
 
+import atexit
 import gc
 import logging
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections import defaultdict
@@ -13,8 +15,6 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from absent_extensions import skip_without
-from graph_fixtures import write_minesweeper, write_planetoid
 from hypothesis import settings
 from paused_clock import PausedClock
 
@@ -50,6 +50,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Imports and collection leave no garbage, and the collector takes a third of their time.
 gc.disable()
 
+finished: list[pytest.Session] = []
+
+
+def leave() -> None:
+    """End a process of tests at once: Python takes three seconds to free all objects, and libraries
+    report those that stay as leaks."""
+    if finished:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(finished[-1].exitstatus)
+
+
+# Before the functions that imports of tests register, so that it is called after them.
+atexit.register(leave)
+
 # Tests look into clients of runs in this process: beside another thread a run forks no workers.
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 
@@ -67,9 +82,9 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """At the end the collector searches all objects: libraries report leaks."""
-    gc.unfreeze()
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let `leave` end the process with the status of the session."""
+    finished.append(session)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -227,6 +242,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> PausedClock:
 @pytest.fixture(scope="session")
 def cora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a small graph in the place and layout of Cora. Read only."""
+    from graph_fixtures import write_planetoid
+
     root = tmp_path_factory.mktemp("data-cora")
     write_planetoid(root)
     return root
@@ -235,6 +252,9 @@ def cora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def minesweeper_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a small grid in the place and layout of Minesweeper. Read only."""
+    from absent_extensions import skip_without
+    from graph_fixtures import write_minesweeper
+
     skip_without("minesweeper")
     root = tmp_path_factory.mktemp("data-minesweeper")
     write_minesweeper(root)
