@@ -5,6 +5,7 @@ import json
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -164,8 +165,12 @@ def failed_summary(error: str, key: str, config: RunKeys | None) -> dict[str, An
     }
 
 
+version_of = cache(version)
+"""The version of a library, read once in a process."""
+
+
 def versions() -> dict[str, str]:
     """Versions of Python and of the main libraries."""
     return {"python": platform.python_version()} | {
-        name: version(name) for name in ("flwr", "torch", "numpy")
+        name: version_of(name) for name in ("flwr", "torch", "numpy")
     }
