@@ -110,16 +110,16 @@ def test_a_resumed_run_goes_on(tmp_path):
 def test_one_state_of_the_data_has_one_set_of_settings(tmp_path):
     parts = [cells(number) for number in range(3)]
     nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", parts), "")
-    hull = {"method": "hull", "dataset": "own", "hull__cap": 128}
+    hull = {"method": "hull", "dataset": "own", "hull__cap": 128, "hull__classifier": "depth"}
     # A dry run sums nothing.
     run(tmp_path, "dry", nodes=nodes, hull__epsilon=0.3, hull__dry_run=True, **hull)
-    run(tmp_path, "hull", nodes=nodes, hull__classifier="svm", **hull)
+    run(tmp_path, "hull", nodes=nodes, **hull)
     refused = f"{LIMIT}|answered 3 measurements of hull on its present data"
     for key, value in {"points__hold_out": "validation", "seed": 3, "hull__epsilon": 0.2}.items():
         with pytest.raises((RoundError, ConfigError, FederationError), match=refused):
             run(tmp_path, key, nodes=nodes, **hull | {key: value})
     # Keys of the server alone are free, and other data are another question.
-    run(tmp_path, "depth", nodes=nodes, hull__classifier="depth", **hull)
+    run(tmp_path, "svm", nodes=nodes, **hull | {"hull__classifier": "svm"})
     for node in nodes:
         Path(node["data-path"]).write_text(cells(node["partition-id"], 70))
     run(tmp_path, "more", nodes=nodes, seed=3, **hull)

@@ -60,10 +60,11 @@ def hospitals(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_hull_of_a_class_that_one_node_alone_has_stays_there(tmp_path):
     nodes = hospitals(tmp_path / "nodes")
-    done = run(tmp_path, nodes=nodes, method="hull", dataset="own", points__classes="")
+    hull = {"method": "hull", "dataset": "own", "hull__classifier": "depth"}
+    done = run(tmp_path, nodes=nodes, points__classes="", **hull)
     assert done.summary["metrics"]["hull_count"] == 9
     loose = with_policy(tmp_path, nodes, LOOSE)
-    done = run(tmp_path, "loose", nodes=loose, method="hull", dataset="own", secure__min_holders=1)
+    done = run(tmp_path, "loose", nodes=loose, secure__min_holders=1, **hull)
     assert done.summary["metrics"]["hull_count"] == 10
     assert arrays_of(done)["bins"].size
 
@@ -85,7 +86,8 @@ def test_a_class_that_stays_has_no_vote_on_the_names_of_groups(is_masked, tmp_pa
         return contribution
 
     monkeypatch.setattr(one_shot, "_score", watched)
-    run(tmp_path, nodes=nodes, method="hull", dataset="own", secure_sum=is_masked)
+    hull = {"method": "hull", "dataset": "own", "hull__classifier": "depth"}
+    run(tmp_path, nodes=nodes, secure_sum=is_masked, **hull)
     assert sorted(votes) == [0, 1, 2]
     assert votes[0]["7"] == 0  # a class of one node
     assert votes[1]["9"] == 0

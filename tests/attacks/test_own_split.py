@@ -53,7 +53,7 @@ def points_nodes(folder: Path) -> list[dict[str, Any]]:
 def test_no_test_size_gives_a_second_sum(tmp_path):
     """646 of 700 sums of moments were given, and gave 192 of 376 records."""
     nodes = points_nodes(tmp_path / "nodes")
-    hulls = {"method": "hull", "dataset": "own", "hull__cap": 128}
+    hulls = {"method": "hull", "dataset": "own", "hull__classifier": "depth"}
     first = run(tmp_path, "first", nodes=nodes, test_size=0.2, **hulls)
     for number, test_size in enumerate((0.15, 0.21, 0.5)):
         with pytest.raises(FederationError, match=f"test-size = {test_size}: this node splits"):
@@ -62,13 +62,13 @@ def test_no_test_size_gives_a_second_sum(tmp_path):
     assert sorted(map(sorted, decoded(first))) == sorted(map(sorted, decoded(last)))
 
 
-def test_of_700_test_sizes_one_is_answered(tmp_path):
+def test_of_70_test_sizes_one_is_answered(tmp_path):
     path = tmp_path / "cells.csv"
     path.write_text(cells(0))
     node = Node(partition=0, data_path=path, state_path=tmp_path / "state", rules=Policy())
     ledger = ledger_of(node)
     answered = set()
-    for test_size in np.linspace(0.1, 0.8, 700).tolist():
+    for test_size in np.linspace(0.1, 0.8, 70).tolist():
         config = parse({"method": "hull", "test-size": test_size})
         with suppress(ConfigError):
             answered.add(load_data(config, node, ledger).digest)

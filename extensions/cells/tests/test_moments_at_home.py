@@ -94,7 +94,7 @@ def test_one_state_of_the_data_has_one_set_of_settings(tmp_path, sums):
     moments = {"method": "discriminant", "dataset": "own", "secure_sum": True}
     run(tmp_path, "first", nodes=nodes, **moments)
     # Another method is another question.
-    run(tmp_path, "hull", nodes=nodes, method="hull", dataset="own", hull__cap=128)
+    run(tmp_path, "hull", nodes=nodes, method="hull", dataset="own", hull__classifier="depth")
     for key, value in {"points__hold_out": "validation", "seed": 3}.items():
         with pytest.raises((RoundError, ConfigError), match=r"under 1 other configuration"):
             run(tmp_path, key, nodes=nodes, **moments | {key: value})
