@@ -193,6 +193,7 @@ def test_a_new_key_is_one_of_a_method_whose_keys_follow(method, heir, copy):
     assert f"{heir}.warmth 0.75" in of_heir[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["methods"])
 def test_a_new_method_and_a_new_key_are_listed(command, copy):
     with new_key(copy, "fedprox"):

@@ -1,6 +1,7 @@
 """Whole runs under Flower's strategies: replies, a liar, and an interruption."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -41,9 +42,15 @@ def untrained(tmp_path_factory):
     return digits(tmp_path_factory.mktemp("untrained"), "run", "average", num_rounds=0)
 
 
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """The run of each strategy without a liar, made once."""
+    return cache(lambda base: digits(tmp_path_factory.mktemp("honest"), "run", base, num_rounds=6))
+
+
 @pytest.mark.parametrize("base", only(FLOWER, {"flower:FedAdam", "flower:Krum"}.__contains__))
-def test_every_one_of_them_trains(base, untrained, tmp_path):
-    result = digits(tmp_path, "run", base, num_rounds=6)
+def test_every_one_of_them_trains(base, untrained, honest):
+    result = honest(base)
     assert result.summary["status"] == "completed"
     assert result.summary["global_accuracy"] > untrained.summary["global_accuracy"] + 0.25
 
@@ -73,12 +80,12 @@ def average(tmp_path_factory):
     ),
 )
 def test_a_liar_in_the_last_round_costs_the_average_its_model_and_these_little(
-    base, average, tmp_path
+    base, average, honest, tmp_path
 ):
-    honest = digits(tmp_path, "honest", base, num_rounds=6)
+    accuracy = honest(base).summary["global_accuracy"]
     result = digits(tmp_path, "run", base, num_rounds=6, intercept=lying_in(6))
-    assert result.summary["global_accuracy"] > honest.summary["global_accuracy"] - 0.1
-    assert average.summary["global_accuracy"] < honest.summary["global_accuracy"] - 0.25
+    assert result.summary["global_accuracy"] > accuracy - 0.1
+    assert average.summary["global_accuracy"] < accuracy - 0.25
 
 
 def test_fedopt_is_flowers_strategy_with_other_keys(tmp_path):

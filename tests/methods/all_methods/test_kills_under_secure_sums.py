@@ -35,7 +35,6 @@ QUICK_METHODS = {
     ("flatland", "nodes"),
     ("scaffold", "images"),
     ("discriminant", "points"),
-    ("spherefed", "images"),
 }
 ROUNDS = 3
 OWN = {"adafgl": {"fine_tune_epochs": 3}, "fedgnn": {"fedgnn__noise": 0.0}}

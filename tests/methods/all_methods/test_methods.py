@@ -351,7 +351,7 @@ def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("method", only(["flatland", "fedavg"], "flatland".__eq__))
 def test_training_learns(method, tmp_path):
-    result = run(tmp_path, method=method, num_rounds=40, embedding_dim=16, schedule="constant")
+    result = run(tmp_path, method=method, num_rounds=30, embedding_dim=16, schedule="constant")
     assert (
         result.summary["personal_accuracy_mean"]
         > result.summary["metrics"]["majority_accuracy"] + 0.1
