@@ -216,7 +216,7 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
 
 
 def test_places_and_slots_are_drawn_afresh(tmp_path, monkeypatch):
-    """Ten runs with one order, or one client with the same slots, come once in ten million."""
+    """Eight runs with one order come once in 300,000, clients with the same slots once in 8 million."""
     drawn = []
 
     def spy(hulls, position, slots, public):
@@ -224,10 +224,11 @@ def test_places_and_slots_are_drawn_afresh(tmp_path, monkeypatch):
         return encode_hulls(hulls, position, slots, public)
 
     monkeypatch.setattr(curvfed.strategies.methods.hull.client, "encode_hulls", spy)
-    for number in range(10):
-        hull_run(tmp_path, str(number), points__num=60, hull__epsilon=0.5)
+    settings = {"points__num": 60, "hull__epsilon": 0.5, "hull__classifier": "depth"}
+    for number in range(8):
+        hull_run(tmp_path, str(number), **settings)
     orders = [
-        tuple(position for position, _ in drawn[start : start + 3]) for start in range(0, 30, 3)
+        tuple(position for position, _ in drawn[start : start + 3]) for start in range(0, 24, 3)
     ]
     assert all(sorted(order) == [0, 1, 2] for order in orders)
     assert len(set(orders)) > 1

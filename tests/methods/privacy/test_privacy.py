@@ -261,7 +261,7 @@ def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
 @pytest.mark.usefixtures("clock")
 def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir):
     private, sharing, simulated = Recorder(), Recorder(), Recorder()
-    settings = {"num_rounds": 2, "fraction_train": 0.5}
+    settings = {"num_rounds": 2, "fraction_train": 0.5, "local_epochs": 1}
     run(tmp_path, "a", nodes=own_graphs(tmp_path / "x"), intercept=private, **settings)
     run(
         tmp_path,
@@ -333,6 +333,7 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
                 f"{name}-hull-{sums}",
                 nodes=own_points(tmp_path / f"points-{name}-{sums}"),
                 method="hull",
+                hull__classifier="depth",
                 dataset="uniform",
                 share_statistics=shares,
                 secure_sum=sums,
