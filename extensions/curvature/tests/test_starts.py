@@ -43,7 +43,7 @@ def test_a_curvature_starts_at_the_graphs_standardised(task, sets, tmp_path):
 
 
 def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_path, monkeypatch):
-    number = 40  # of nodes; a search over more takes its time
+    number = 16  # of nodes; a search over more takes its time
     monkeypatch.setattr("curvfed.extensions.curvature.measures.NODES", number)
     recorder = Recorder()
     settings = {"flatland__curvature_init": "fit", "flatland__curvature_map": "wide"}

@@ -174,7 +174,7 @@ def test_images_of_several_sizes_and_colours(name, tmp_path):
             ("afl", {"num_rounds": 0, "embedding_dim": 0}),
             ("ccvr", {}),
         ],
-        lambda case: case[0] in ("local", "afl") or "calibration" in case[1],
+        lambda case: case[0] == "afl" or "calibration" in case[1],
     ),
 )
 def test_methods_learn_from_features(name, tmp_path, method, keys):

@@ -108,10 +108,10 @@ def cost(x, clients, weights):
 def test_a_round_is_that_of_the_paper(seed, curvature):
     start, clients, weights = problem(seed)
     settings = (start, clients, weights, 0.06, 5)
-    place = ours(*settings, 20, Hyperboloid(curvature))
-    np.testing.assert_allclose(place, published(*settings, 20, moved_parallel), rtol=1e-9)
+    place = ours(*settings, 8, Hyperboloid(curvature))
+    np.testing.assert_allclose(place, published(*settings, 8, moved_parallel), rtol=1e-9)
     # The authors' script projects instead of moving parallel.
-    theirs = published(*settings, 20, projected)
+    theirs = published(*settings, 8, projected)
     assert cost(place, clients, weights) == pytest.approx(cost(theirs, clients, weights), rel=0.01)
     assert cost(place, clients, weights) < cost(lifted(start), clients, weights)
 

@@ -15,7 +15,7 @@ from curvfed.strategies.base.noise import Noise
 from curvfed.tasks.task import Batch, filled_up
 
 CLIP = 0.5
-NUMBER = 6
+NUMBER = 4
 
 
 def powers(values, generator, low, high):

@@ -98,7 +98,7 @@ def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
         "dataset": SETS,
         "data_dir": str(sets),
         "num_rounds": 3,
-        "local_epochs": 2,
+        "local_epochs": 1,
         "batch_size": 2,
     }
     whole = run(tmp_path, "whole", **settings)

@@ -53,13 +53,9 @@ class MeanOfOthers:
         patch.setattr(RobustAggregation, "aggregate", lying)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("method", "factor"),
-    [
-        ("fedavg", -3.0),
-        pytest.param("hyperfed", -3.0, marks=pytest.mark.long),
-        pytest.param("hyperfed", 3.0, marks=pytest.mark.long),
-    ],
+    ("method", "factor"), [("fedavg", -3.0), ("hyperfed", -3.0), ("hyperfed", 3.0)]
 )
 def test_a_multiple_of_the_mean_costs_no_more_than_its_sender(
     method, factor, tmp_path, monkeypatch

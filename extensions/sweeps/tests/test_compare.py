@@ -349,7 +349,7 @@ def test_a_step_without_new_configurations_is_not_named_and_runs_are_expected():
 def test_the_number_of_runs_is_at_most_the_promised_one_whatever_the_scores(words):
     rng = np.random.default_rng(0)
     comparison = read("dataset=trees", "methods=fedavg,local", *words)
-    for _ in range(20):
+    for _ in range(5):
         tuning = Tuning(comparison, "fedavg")
         stream = tuning.stream()
         batch = next(stream)
@@ -552,7 +552,7 @@ def test_no_interval_is_wrong_more_often_than_promised():
     """Where all are alike but for luck, the winner by luck must not seem the best."""
     rng = np.random.default_rng(1)
     missed = 0
-    draws = 2000
+    draws = 600
     for _ in range(draws):
         rows = rows_of(
             {f"m{number}": values for number, values in enumerate(rng.normal(0.0, 1.0, (5, 5)))}
