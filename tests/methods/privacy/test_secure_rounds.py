@@ -174,11 +174,11 @@ IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fi
     "settings",
     [
         *({"method": method, "num_rounds": 3} for method in ("fedavg", "flatland", "fedper")),
-        {"method": "fedopt", **IMAGES},
+        pytest.param({"method": "fedopt", **IMAGES}, marks=pytest.mark.long),
         {"method": "fedavg", **IMAGES, "aggregation": "flower:FedAvgM"},
-        {"method": "scaffold", **IMAGES},
+        pytest.param({"method": "scaffold", **IMAGES}, marks=pytest.mark.long),
         {"method": "scaffold", "num_rounds": 2},
-        {"method": "feddyn", **IMAGES},
+        pytest.param({"method": "feddyn", **IMAGES}, marks=pytest.mark.long),
         {"method": "fednova", **IMAGES, "batch_size": 8, "alpha": 0.3},
         # One round: what quantisation leaves, two rounds of batch normalisation may make a hundred
         # times larger.
@@ -194,7 +194,7 @@ IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fi
             marks=pytest.mark.long,
         ),
         pytest.param({"method": "pfedme", **IMAGES, "pfedme__beta": 0.5}, marks=pytest.mark.long),
-        {"method": "fedavg", **IMAGES, "weights": "uniform"},
+        pytest.param({"method": "fedavg", **IMAGES, "weights": "uniform"}, marks=pytest.mark.long),
         {"method": "ccvr", **IMAGES, "share_statistics": True},
         pytest.param(
             {"method": "spherefed", **IMAGES, "spherefed__normalize": False}, marks=pytest.mark.long
@@ -218,7 +218,7 @@ def test_what_is_linear_in_the_updates_is_that_of_the_open_run(settings, tmp_pat
             {"method": "fedbabu", **IMAGES, "fine_tune_epochs": 1}, marks=pytest.mark.long
         ),
         pytest.param({"method": "spherefed", **IMAGES}, marks=pytest.mark.long),
-        {"method": "hull", "dataset": "uniform"},
+        {"method": "hull", "dataset": "uniform", "hull__classifier": "depth"},
     ],
     ids=lambda settings: settings["method"],
 )

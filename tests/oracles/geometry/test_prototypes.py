@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import kstest
-from tiers import examples
+from tiers import examples, only
 
 from curvfed.geometry import prototypes
 from curvfed.geometry.prototypes import orthonormal, uniform
@@ -98,7 +98,7 @@ def test_unit_vectors_between_the_bounds_and_the_best_of_random_draws(num, dim, 
     assert largest <= float(best) + 20 * EPS
 
 
-@pytest.mark.parametrize(("num", "worst"), [(100, 0.156), (200, 0.235)])
+@pytest.mark.parametrize(("num", "worst"), only([(100, 0.156), (200, 0.235)], (100, 0.156).__eq__))
 def test_many_classes_in_twenty_dimensions(num, worst):
     assert levenshtein(num, 20) < float(cosines(uniform(num, 20, 0)).max()) <= worst
 
