@@ -3,12 +3,14 @@
 import json
 from typing import Any
 
+import pytest
 from killed_commands import call, completed_runs, kill_in, start
 
 COMMON = ["learning-rate=0.05", "tuning-seeds=1", "seeds=2", "num-supernodes=2", "embedding-dim=8"]
 TREES = ["dataset=trees", "methods=local,fedavg", "budget=2", "num-rounds=2", "schedule=constant"]
 
 
+@pytest.mark.long  # in one process it is interrupted and goes on in test_compare.py
 def test_a_comparison_killed_in_its_first_and_last_step_goes_on(own_home, tmp_path):
     folder = tmp_path / "runs"
     words = ["compare", *TREES, *COMMON, "--results", str(folder)]

@@ -203,7 +203,7 @@ def test_exit_status_tells_how_the_run_went(
     ("starts", "runs", "exit_status"),
     [
         ([("Starting", 1), ("", 1), ("Uvicorn running", 0)], 3, 0),  # it ended at first
-        ([("Starting", 1)] * 4, run.STARTS, 1),  # and always
+        pytest.param([("Starting", 1)] * 4, run.STARTS, 1, marks=pytest.mark.long),  # and always
         ([("Uvicorn running", 1)] * 2, 1, 1),  # up, and something else is wrong
     ],
 )
@@ -317,6 +317,7 @@ def short_folder():
         yield Path(folder)
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_a_run_that_is_killed_with_all_that_it_started(fake, short_folder):
     home = short_folder
     process = started(fake, env=os.environ | {"TMPDIR": str(home)})
