@@ -16,8 +16,9 @@ from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.figures import BEFORE
-from curvfed.strategies.base.statistics import HEAD, Arrays
+from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving
 from curvfed.strategies.base.training import TrainingError
+from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
@@ -105,9 +106,7 @@ def train(client: Client, request: Request) -> Contribution:
         log.error(NO_CHANGE, error)
         prepare(client, request)
         client.commit(request.header.round, base=request.stamp)
-        return Contribution(
-            learner.share(), client.task.num_examples, received=received
-        ).without_change()
+        return Contribution(learner.share(), _weight(client), received=received).without_change()
     figures = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
     if trained is not None:
         figures |= {"loss": trained.loss, "steps": float(trained.steps)}
@@ -115,7 +114,7 @@ def train(client: Client, request: Request) -> Contribution:
     client.commit(request.header.round, base=request.stamp)
     return Contribution(
         learner.share(),
-        client.task.num_examples,
+        _weight(client),
         figures,
         received=received,
         scored=learner.scored,
@@ -127,6 +126,18 @@ def _stays_silent(client: Client, error: TrainingError | CalibrationError) -> bo
     change: in the open it would tell of this member alone."""
     is_of_values = isinstance(error, CalibrationError) or error.kind == "not-finite"
     return client.is_masked and client.node.is_real and is_of_values
+
+
+def _weight(client: Client) -> int:
+    """The number of training examples. At a real node whose secure sums also count classes, those
+    of its small classes are left out: the difference of the two numbers would be their size. By
+    stated holders the server would choose whose update a sum has, so these do not count here."""
+    if not client.node.is_real:
+        return client.task.num_examples
+    if client.config.calibrator is None or not sums_by_name(client.config):
+        return client.task.num_examples
+    labels = client.task.train_labels.numpy(force=True)
+    return int(Leaving(client.node.min_class_size).examples(labels).sum())
 
 
 def evaluate(client: Client, request: Request) -> Contribution:

@@ -90,6 +90,15 @@ def test_scores_in_sums_are_rounded_to_hundredths(tmp_path, sums, monkeypatch):
     assert any(abs(100 * score - round(100 * score)) > 1e-3 for score in exact)
 
 
+def test_a_small_class_is_in_no_weight_of_a_calibrated_run(tmp_path, sums):
+    nodes = image_nodes(tmp_path, (28, 28), rare=5)
+    keys = {"method": "fedavg", "calibration": "ffc", "dataset": "own", "secure_sum": True}
+    run(tmp_path, nodes=nodes, num_rounds=1, local_epochs=1, batch_size=16, **keys)
+    weights = [weight for names, weight, _ in sums if names]
+    assert len(weights) == 2
+    assert weights[0] == weights[1]
+
+
 def test_a_smaller_weight_shows_no_fraction_of_a_members_numbers(tmp_path, monkeypatch):
     """A class of a node with most of the examples was 30 in a sum of 40.29126213: 36 examples count
     for its 103, and continued fractions of a class or two said so."""
