@@ -21,6 +21,7 @@ from curvfed.extensions.cluster.commands.folder import (
     SuperLink,
     flower_program,
     open_folder,
+    write_connection,
 )
 
 PATIENT = (sys.executable, "-P", patient_flower.__file__)
@@ -33,6 +34,7 @@ def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPor
 
     folder = open_folder(ctx, is_changed=True)
     run_checks(server_checks(folder, bind=bind), START)
+    write_connection(folder)
     registry.back_up_database(folder)
     registry.note_start(folder)
     command = flower_superlink(folder, bind, health_port)

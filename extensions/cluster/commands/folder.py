@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import psutil
+import tomli_w
 import typer
 
 from curvfed.deployments.flower_version import is_grpc
@@ -320,6 +321,32 @@ def open_folder(ctx: typer.Context, is_changed: bool = False) -> ServerFolder:
             key="unwritable",
         )
     return folder
+
+
+def write_connection(folder: ServerFolder) -> None:
+    """Name this folder's SuperLink in Flower's configuration there, again if the folder was moved
+    or its port changed.
+
+    Raises
+    ------
+    ClusterError
+        If the configuration cannot be read.
+    """
+    path = folder.flower_home / "config.toml"
+    connection = {
+        "address": f"{LOOPBACK}:{folder.api_port}",
+        "root-certificates": str(folder.authority[0].absolute()),
+    }
+    try:
+        flower = tomllib.loads(toml_text(path.read_bytes())) if path.exists() else {}
+    except ValueError as error:
+        raise ClusterError(f"{path} cannot be read: {error}", key="unreadable") from None
+    superlinks = flower.setdefault("superlink", {"default": CONNECTION})
+    stored = superlinks.get(CONNECTION, {})
+    if stored | connection != stored:
+        superlinks[CONNECTION] = stored | connection
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        write_atomically(path, tomli_w.dumps(flower).encode())
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import typer
 from curvfed.extensions.cluster.commands import ClusterError, WrongUsageError, certificates
 from curvfed.extensions.cluster.commands.folder import (
     API_PORT,
-    CONNECTION,
     FLEET_PORT,
     LAST_PORT,
     SERVER_DAYS,
@@ -24,6 +23,7 @@ from curvfed.extensions.cluster.commands.folder import (
     NodeFolder,
     ServerFolder,
     open_folder,
+    write_connection,
 )
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
 
@@ -164,12 +164,7 @@ def make_cluster(
     (path / "nodes").mkdir(mode=0o700)
     for name in nodes:
         add_node(folder, name, address, group_size)
-    connection = {
-        "address": f"127.0.0.1:{api_port}",
-        "root-certificates": str(folder.authority[0].absolute()),
-    }
-    flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
-    certificates.write_new(folder.flower_home / "config.toml", tomli_w.dumps(flower).encode())
+    write_connection(folder)
     unfinished.rename(settings)
     return folder
 

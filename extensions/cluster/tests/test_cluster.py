@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -881,3 +882,18 @@ def test_a_node_that_flower_has_removed_is_revoked_by_name_alone(folder, fake, c
     assert "Node ID not found" in capsys.readouterr().err
     assert exit_status("--folder", folder.path, "revoke", "north") == 0
     assert registry.read_names(folder) == {}
+
+
+def test_the_start_of_a_moved_cluster_mends_its_path_and_port_for_flower(tmp_path, monkeypatch):
+    make_cluster(tmp_path / "old", [], [], free_ports(1)[0], 8000, 10)
+    moved = tmp_path / "new place"
+    (tmp_path / "old").rename(moved)
+    (moved / "cluster.toml").write_text(
+        (moved / "cluster.toml").read_text().replace("8000", str(free_ports(1)[0]))
+    )
+    monkeypatch.setattr(Command, "become", lambda command: None)
+    assert exit_status("--folder", moved, "superlink", "--bind", "127.0.0.1") == 0
+    flower = tomllib.loads((moved / "flwr" / "config.toml").read_text())["superlink"]
+    assert flower["default"] == "cluster"
+    assert flower["cluster"]["root-certificates"] == str(moved / "ca.crt")
+    assert flower["cluster"]["address"] == f"127.0.0.1:{ServerFolder.open(moved).api_port}"
