@@ -54,7 +54,7 @@ for setting in sys.argv[3:] + lost_keys[:1]:
         parse({key: value})
     except ConfigError as error:
         refusals[setting] = str(error)
-one_shot = curvfed.simulate("hull", num_supernodes=2, results_dir=folder, quiet=True)
+one_shot = curvfed.simulate("hull", num_supernodes=2, results_dir=folder, quiet=True, report=False)
 assert len(one_shot.predict("uniform"))
 programs = {
     "adapt": lambda: run.adapt("trees", folder + "/joined", 2),

@@ -231,7 +231,7 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))
         data = [clouds(seed, 60) for seed in range(2)]
-        yield curvfed.simulate("hull", data=data, results_dir=folder, quiet=True)
+        yield curvfed.simulate("hull", data=data, results_dir=folder, quiet=True, report=False)
 
 
 @pytest.mark.parametrize("gaps", [False, True])

@@ -547,13 +547,14 @@ def test_a_site_without_relations_is_refused_beside_one_with_them(tmp_path):
 
 
 def test_a_run_of_links_in_memory_is_plotted_by_round(tmp_path):
-    done = simulate("links", data=[LADDER] * 2, num_rounds=2, results_dir=tmp_path, quiet=True)
+    settings = {"num_rounds": 2, "results_dir": tmp_path, "quiet": True, "report": False}
+    done = simulate("links", data=[LADDER] * 2, **settings)
     assert "MRR" in done.plot().axes[0].get_ylabel()
 
 
 def test_a_run_without_a_scored_link_says_so(tmp_path):
     chain = [(f"n{number}", f"n{number + 1}") for number in range(4)]
-    settings = {"num_rounds": 1, "results_dir": tmp_path, "quiet": True}
+    settings = {"num_rounds": 1, "results_dir": tmp_path, "quiet": True, "report": False}
     text = "".join(f"{head}\t{tail}\n" for head, tail in chain)
     done = simulate(
         "links", dataset=written(tmp_path / "few.tsv", text), num_supernodes=2, **settings

@@ -11,7 +11,8 @@ POINTS = rng.uniform(-0.5, 0.5, (60, 2))
 
 
 def warnings_of(labels, folder, **keys):
-    keys = {"num_rounds": 1, "results_dir": folder / "results", "quiet": True} | keys
+    keys = {"num_rounds": 1, "results_dir": folder / "results"} | keys
+    keys |= {"quiet": True, "report": False}
     run = curvfed.simulate(
         data=[(POINTS, np.array(names)[np.arange(60) % len(names)]) for names in labels], **keys
     )

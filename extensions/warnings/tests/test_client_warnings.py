@@ -87,6 +87,7 @@ def test_classes_of_plus_and_minus_one(kind, tmp_path):
         num_rounds=1,
         embedding_dim=8,
         quiet=True,
+        report=False,
     )
     (text,) = [text for text in done.summary["warnings"] if "of one class" in text]
     assert "The label -1 means an unknown class: write 0 in its place if it is a class" in text

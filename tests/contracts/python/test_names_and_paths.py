@@ -16,6 +16,7 @@ SMALL = {
     "results_dir": "results",
     "min_client_size": 1,
     "quiet": True,
+    "report": False,
 }
 
 

@@ -24,7 +24,7 @@ ROOMS = (
     *("curvfed", "server_app", "client_app", "strategies", "tasks", "geometry", "deployments"),
     *("extensions", "docs", "presets"),
 )
-SMALL = ("num-supernodes=2", "num-rounds=2", "embedding-dim=8")
+SMALL = ("num-supernodes=2", "num-rounds=2", "embedding-dim=8", "report=false")
 GENERATED = {
     "docs/configuration.md",
     "docs/methods.md",

@@ -133,7 +133,8 @@ def test_in_python(tmp_path, method, task):
     """Data in memory of two clients, and of a third in a file."""
     data = [MEMORY[task](0), MEMORY[task](1), WRITERS[task](tmp_path / "own", 2)]
     keys = {"share_statistics": must_share(method), "results_dir": tmp_path, "num_rounds": 1}
-    check_completed(curvfed.simulate(method, data=data, quiet=True, **keys), NODES)
+    keys |= {"quiet": True, "report": False}
+    check_completed(curvfed.simulate(method, data=data, **keys), NODES)
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
@@ -149,10 +150,9 @@ def test_graphs_of_every_size(tmp_path, method, num_nodes):
     settings = {"method": method, "results-dir": str(tmp_path), "run-name": "cluster"} | BRIEF
     forget_all()
     runs = [curvfed.load(simulate(settings, 2, real_nodes(tmp_path, [path, path])))]
+    keys = {"results_dir": tmp_path, "quiet": True, "report": False}
     for data in ([path, path], [fields] * 2):
-        runs.append(
-            curvfed.simulate(method, data=data, results_dir=tmp_path, num_rounds=1, quiet=True)
-        )
+        runs.append(curvfed.simulate(method, data=data, num_rounds=1, **keys))
     figures = [
         (run.summary["status"], run.summary["personal_accuracy_mean"], run.summary["absences"])
         for run in runs
