@@ -8,7 +8,7 @@ from local_cluster import LocalCluster, cluster, shares
 from curvfed.deployments.package_files import app_folder, bundle_digest
 from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import toml_pairs
-from curvfed.extensions.cluster.commands.folder import flwr
+from curvfed.extensions.cluster.commands.flower_commands import flwr
 
 pytestmark = [
     pytest.mark.long,

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from curvfed.deployments.package_files import app_folder
 from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import toml_pairs
-from curvfed.extensions.cluster.commands.folder import flwr
+from curvfed.extensions.cluster.commands.flower_commands import flwr
 
 pytestmark = [
     pytest.mark.long,

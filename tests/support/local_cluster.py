@@ -16,7 +16,8 @@ import psutil
 
 from curvfed.deployments.processes import free_ports, is_alive, stop, wait_until
 from curvfed.extensions.cluster.commands import ClusterError
-from curvfed.extensions.cluster.commands.folder import ONE_PORT, ServerFolder
+from curvfed.extensions.cluster.commands.flower_commands import ONE_PORT
+from curvfed.extensions.cluster.commands.folder import ServerFolder
 
 SERVER = "server"
 PATIENCE = 180.0

@@ -26,10 +26,8 @@ from curvfed.extensions.cluster.commands.certificates import (
     check_pair,
     check_private,
 )
+from curvfed.extensions.cluster.commands.flower_commands import BY, ONE_PORT, SILENT
 from curvfed.extensions.cluster.commands.folder import (
-    BY,
-    ONE_PORT,
-    SILENT,
     NodeFolder,
     ServerFolder,
     check_files,

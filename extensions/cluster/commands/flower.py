@@ -10,18 +10,20 @@ import typer
 from curvfed.deployments import patient_flower
 from curvfed.deployments.processes import LOOPBACK, free_ports
 from curvfed.extensions.cluster.commands import registry
+from curvfed.extensions.cluster.commands.flower_commands import (
+    Command,
+    flower_program,
+    write_connection,
+)
 from curvfed.extensions.cluster.commands.folder import (
     CONNECTS,
     LAST_PORT,
     Bind,
-    Command,
     HealthPort,
     NodeFolder,
     ServerFolder,
     SuperLink,
-    flower_program,
     open_folder,
-    write_connection,
 )
 
 PATIENT = (sys.executable, "-P", patient_flower.__file__)

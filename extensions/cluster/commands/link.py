@@ -29,13 +29,8 @@ from curvfed.extensions.cluster.commands.certificates import (
     server_names,
     time_left,
 )
-from curvfed.extensions.cluster.commands.folder import (
-    FLEET_PORT,
-    LAST_PORT,
-    ONE_PORT,
-    SILENT,
-    ServerFolder,
-)
+from curvfed.extensions.cluster.commands.flower_commands import ONE_PORT, SILENT
+from curvfed.extensions.cluster.commands.folder import FLEET_PORT, LAST_PORT, ServerFolder
 
 ANSWER_TIME = 10.0
 """Seconds for a SuperLink to answer."""

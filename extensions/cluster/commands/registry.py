@@ -21,14 +21,8 @@ import typer
 
 from curvfed.deployments.processes import LOOPBACK, is_open
 from curvfed.extensions.cluster.commands import ClusterError
-from curvfed.extensions.cluster.commands.folder import (
-    SILENT,
-    Command,
-    ServerFolder,
-    cluster_command,
-    flwr,
-    open_folder,
-)
+from curvfed.extensions.cluster.commands.flower_commands import SILENT, Command, flwr
+from curvfed.extensions.cluster.commands.folder import ServerFolder, cluster_command, open_folder
 from curvfed.extensions.cluster.commands.ledger import user
 from curvfed.tasks.stored_files import replacing, write_atomically
 

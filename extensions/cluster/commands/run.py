@@ -16,7 +16,8 @@ from curvfed.deployments.package_files import app_folder, bundle_digest
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.extensions.cluster.commands import ClusterError, registry
-from curvfed.extensions.cluster.commands.folder import ServerFolder, flwr, open_folder
+from curvfed.extensions.cluster.commands.flower_commands import flwr
+from curvfed.extensions.cluster.commands.folder import ServerFolder, open_folder
 from curvfed.server_app.directory.run_lock import has_begun, is_written
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.run_config import defaults

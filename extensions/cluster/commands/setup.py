@@ -13,6 +13,7 @@ import tomli_w
 import typer
 
 from curvfed.extensions.cluster.commands import ClusterError, WrongUsageError, certificates
+from curvfed.extensions.cluster.commands.flower_commands import write_connection
 from curvfed.extensions.cluster.commands.folder import (
     API_PORT,
     FLEET_PORT,
@@ -23,7 +24,6 @@ from curvfed.extensions.cluster.commands.folder import (
     NodeFolder,
     ServerFolder,
     open_folder,
-    write_connection,
 )
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
 

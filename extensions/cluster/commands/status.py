@@ -11,13 +11,12 @@ import typer
 from curvfed.deployments.application import expanded
 from curvfed.deployments.terminal import print_rows
 from curvfed.extensions.cluster.commands import ClusterError, registry
+from curvfed.extensions.cluster.commands.flower_commands import BY, flwr
 from curvfed.extensions.cluster.commands.folder import (
-    BY,
     Node,
     NodeConfig,
     ServerFolder,
     SuperLink,
-    flwr,
     open_folder,
 )
 

@@ -16,7 +16,8 @@ from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import (
     NodeAuthServerInterceptor,
 )
 
-from curvfed.extensions.cluster.commands.folder import ONE_PORT, ServerFolder
+from curvfed.extensions.cluster.commands.flower_commands import ONE_PORT
+from curvfed.extensions.cluster.commands.folder import ServerFolder
 
 
 @contextlib.contextmanager

@@ -43,7 +43,8 @@ from curvfed.extensions.cluster.commands import (
     status,
 )
 from curvfed.extensions.cluster.commands.flower import flower_superlink, flower_supernode
-from curvfed.extensions.cluster.commands.folder import SILENT, Command, NodeFolder, ServerFolder
+from curvfed.extensions.cluster.commands.flower_commands import SILENT, Command
+from curvfed.extensions.cluster.commands.folder import NodeFolder, ServerFolder
 from curvfed.extensions.cluster.commands.link import split_address
 from curvfed.extensions.cluster.commands.registry import register_nodes
 from curvfed.extensions.cluster.commands.setup import POLICY, add_node, make_cluster

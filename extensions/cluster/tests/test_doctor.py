@@ -19,7 +19,7 @@ from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.extensions.cluster.commands import ClusterError, certificates, checks, link, registry
-from curvfed.extensions.cluster.commands.folder import ONE_PORT, Command
+from curvfed.extensions.cluster.commands.flower_commands import ONE_PORT, Command
 from curvfed.extensions.cluster.commands.link import Link
 from curvfed.extensions.cluster.commands.setup import add_node, make_cluster
 from curvfed.strategies.wire.store import Store
