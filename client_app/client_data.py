@@ -167,10 +167,10 @@ class ClientData:
         return Leaving(minimum, np.array(self.holders.counts, np.int64) < needed)
 
     @property
-    def summed(self) -> Leaving:
-        """The examples of `leaving` in sums over examples: at most `max_examples`. All examples,
-        with a smaller weight, would show their numbers in the fractions of a sum."""
-        return replace(self.leaving, most=self.max_examples)
+    def leaving_in_sums(self) -> Leaving:
+        """As `leaving`, in sums over examples: of at most `max_examples`. All examples, with a
+        smaller weight, would show their numbers in the fractions of a sum."""
+        return replace(self.leaving, max_examples=self.max_examples)
 
     def learn_holders(self, request: Request) -> None:
         """Store the holders of classes or entities in a message of a masked run.

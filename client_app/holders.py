@@ -34,7 +34,8 @@ def _masked_count(client: Client, request: Request, state: RecordDict, opened: O
         held = client.data.held(client.node.min_class_size)
         if client.config.calibrator is not None:
             labels = client.task.train_labels.numpy(force=True)
-            held = {names[label] for label in np.unique(labels[client.summed.examples(labels)])}
+            summed = labels[client.leaving_in_sums.examples(labels)]
+            held = {names[label] for label in np.unique(summed)}
     check_paid(client, session.phase, session.digest.hex())
     presence = np.array([name in held for name in names], np.uint64)
     return masked(client, request, state, opened, presence)

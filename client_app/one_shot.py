@@ -101,7 +101,7 @@ def _half(client: Client, request: Request) -> OneShotClient:
         data=client.data,
         partition=client.partition,
         owns_data=node.owns_data,
-        leaving=client.summed,
+        leaving=client.leaving_in_sums,
         max_share=node.hull_max_share,
         reveal=reveal,
     )

@@ -41,6 +41,10 @@ HARMLESS = OF_THE_SERVER | {
 its server reads, are such keys too. Every other key makes another configuration."""
 
 
+VECTORS = 2
+"""Revision of the vectors that configurations give. A run under an earlier one counts as another
+configuration."""
+
 MEASUREMENTS = 3
 """Number of configurations of a one-shot method that a node always answers in `measure`; its policy
 may allow more. Whether it refuses bounds the size of a class."""
@@ -131,4 +135,4 @@ def _minima(client: Client) -> list[int | None]:
 
 
 def _digest(values: object) -> str:
-    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps([VECTORS, values], sort_keys=True).encode()).hexdigest()

@@ -88,7 +88,7 @@ def train(client: Client, request: Request) -> Contribution:
     started = time.perf_counter()
     received = prepare(client, request)
     learner = client.learner
-    learner.most = client.max_examples
+    learner.max_examples = client.max_examples
     if learner.reports_statistics and not client.shares_statistics:
         raise ConfigError(
             f"{client.config.method} sends statistics of the data, which do not leave this node: it"
@@ -199,7 +199,7 @@ def class_sums(client: Client, calibration: Calibration) -> tuple[Floats, int]:
             " share-statistics or secure-sum",
             key="private-statistics",
         )
-    return calibration.of_client(client.model, client.task, client.summed)
+    return calibration.of_client(client.model, client.task, client.leaving_in_sums)
 
 
 def prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:

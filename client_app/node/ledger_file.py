@@ -41,7 +41,7 @@ FORMAT = 2
 RESET = "reset"
 """The kind of a line before which lines may be missing, as an operator has accepted."""
 
-INDEX_FORMAT = 5
+INDEX_FORMAT = 6
 """The first field of the index; one of another format is not read, and written anew."""
 
 INDEX_EVERY = 2**16

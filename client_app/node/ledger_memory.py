@@ -100,7 +100,7 @@ class Memory:
     Attributes
     ----------
     runs, points : set of str
-        Runs that asked the node; points that its hulls revealed.
+        Runs that asked the node, by `run_name`; points that its hulls revealed.
     sums : dict of str to dict
         By run, the number and the digest of each sum that the node was in.
     refusals : set of str
@@ -159,7 +159,7 @@ class Memory:
             self.numbers = {}
         self.numbers[kind] = number + 1
         if kind == RUN:
-            self.runs.add(line["run"])
+            self.runs.add(run_name(line))
         elif line["kind"] == SUM:
             number = sum_number(line["phase"], line["round"])
             self.sums.setdefault(line["run"], {})[str(number)] = line["session"]
@@ -224,6 +224,11 @@ class Memory:
         sets: dict[str, Any] = {name: set(fields[name]) for name in _TEXT_SETS}
         others = {name: fields[name] for name in _PLAIN}
         return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
+
+
+def run_name(line: Mapping[str, Any]) -> str:
+    """A run and its settings: a run that ended before its first round leaves its name to others."""
+    return f"{line['run']}\0{line.get('method')}\0{line.get('secure-sum')}"
 
 
 def refusal_name(line: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from curvfed.client_app.node.ledger_memory import (
     SPLIT,
     WEIGHT,
     limited_name,
+    run_name,
 )
 from curvfed.strategies.errors import ConfigError, SecureSumError
 
@@ -36,7 +37,7 @@ class LedgerOfRuns(LedgerFile):
     """The lines about runs, and the rules that they decide."""
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
-        """Record a run and its keys, once.
+        """Record a run with these settings, once.
 
         Raises
         ------
@@ -44,7 +45,7 @@ class LedgerOfRuns(LedgerFile):
             If the node has begun `RUNS_PER_DAY` runs today.
         """
         with self.locked() as file:
-            if run not in self.memory.runs:
+            if run_name({"run": run, **settings}) not in self.memory.runs:
                 self.check_number(RUN, RUNS_PER_DAY, "runs")
                 self.write(file, RUN, run=run, **settings)
 

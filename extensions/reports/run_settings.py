@@ -1,21 +1,17 @@
 """The settings of a run on its page: all keys, and the commands that repeat the run."""
 
-import os
 import shlex
 from typing import Any
 
+from curvfed.server_app.directory.run_directory import located
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Cell, Table
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class, defaults, plain
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.registry import is_named
 
 CHECKOUT = "Or by Flower's own command, in a checkout of curvfed:"
-
-PATHS = ("dataset", "data-dir", "test-data", "results-dir", "init-from")
-"""Keys with values that may be paths."""
 
 ONE_RUN_ONLY = frozenset({"run-name", "resume"})
 """Keys that another run must not take over."""
@@ -40,7 +36,7 @@ def commands(run: RunFiles) -> dict[str, str]:
     effect."""
     keys = dict.fromkeys(["method", "dataset", "seed", *_changed(run)])
     values = {
-        key: _absolute(key, run.config[key])
+        key: located(key, run.config[key])
         for key in keys
         if key in run.config and key not in ONE_RUN_ONLY
     }
@@ -63,14 +59,6 @@ def commands(run: RunFiles) -> dict[str, str]:
         "Through Flower:": f"curvfed run {same}",
         CHECKOUT: flower,
     }
-
-
-def _absolute(key: str, value: Any) -> Any:
-    """A value that is a path from the current folder, as one from anywhere."""
-    is_path = key in PATHS and isinstance(value, str) and not (key == "dataset" and is_named(value))
-    if is_path and value and os.path.exists(value):
-        return os.path.abspath(value)
-    return value
 
 
 def _changed(run: RunFiles) -> list[str]:

@@ -29,8 +29,8 @@ FREE_TO_CHANGE = OF_THE_SERVER | {"num-rounds", "data-dir", "device", "threads",
 """Keys that may change when a run is resumed: the results so far do not depend on them. So may the
 method's own `resumable` keys."""
 
-OF_PATHS = ("dataset", "init-from")
-"""Keys that cannot change and may be paths; relative ones are stored as absolute ones."""
+PATHS = ("dataset", "data-dir", "test-data", "init-from")
+"""Keys with values that may be paths of what a run reads."""
 
 CONFUSION = "confusion.csv"
 
@@ -165,7 +165,7 @@ class RunDirectory:
     def _write_config(self) -> None:
         """`config.toml`: the configuration in effect, enough to run it again."""
         settings = flatten(self.config) | {"run-name": self.path.name, "resume": False}
-        settings |= {key: _located(key, settings[key]) for key in OF_PATHS}
+        settings |= {key: located(key, settings[key]) for key in PATHS}
         text = SEALED_HEADING + tomli_w.dumps(nested(settings))
         write_atomically(self.path / "config.toml", sealed(text.encode()))
 
@@ -314,7 +314,7 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         # The run has named itself, and may have learned from its clients that they have data of
         # their own.
         named_by_run = key == "run-name" or (key == "dataset" and before[key] == OWN)
-        is_equal = _located(key, before.get(key)) == _located(key, value)
+        is_equal = located(key, before.get(key)) == located(key, value)
         if fixed and not named_by_run and not is_equal:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run began with {before.get(key)!r};"
@@ -324,12 +324,14 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
     check_model_code(path, config.model)
 
 
-def _located(key: str, value: Any) -> Any:
-    """The value of a key; the path of a user's file or folder holds in any working folder."""
-    if key not in OF_PATHS or not value or (key == "dataset" and not is_own_data(value)):
+def located(key: str, value: Any) -> Any:
+    """The value of a key; a relative path of a file or folder that is there, as an absolute one."""
+    if key not in PATHS or value in ("", "auto", "none") or str(value).startswith("~"):
         return value
-    path = Path(value).expanduser()
-    return os.path.abspath(path) if path.exists() else value
+    if key == "dataset" and not is_own_data(value):
+        return value
+    path = Path(value)
+    return value if path.is_absolute() or not path.exists() else str(path.resolve())
 
 
 def check_model_code(path: Path, model: str | None) -> None:

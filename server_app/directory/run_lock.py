@@ -67,8 +67,8 @@ class RunLock:
 def has_begun(folder: Path) -> bool:
     """Whether a folder holds a run, or other files of a user.
 
-    It does not if a run was refused there, or ended before its clients were known: on a full disk,
-    killed, or with too few of them.
+    It does not if a run was refused there, ended before its configuration was written (on a full
+    disk, or killed), or failed before its clients were known.
     """
     traces = {"lock", "summary.json"}
     if _has_failed(folder):

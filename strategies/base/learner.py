@@ -124,7 +124,7 @@ class Learner:
         The method's own keys; a subclass declares their type.
     round : int
         The current round, from 1; 0 before the first one.
-    most : float
+    max_examples : float
         The client's largest weight in secure sums, by the other members' numbers of examples.
     own_model : bool
         Whether it keeps a personal model, or a part of one, and scores it instead of the shared
@@ -159,7 +159,7 @@ class Learner:
 
     keys: Table
     round = 0
-    most = math.inf
+    max_examples = math.inf
     own_model = False
     sums_by_name = False
     lists_clients = False

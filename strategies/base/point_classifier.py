@@ -81,14 +81,14 @@ class ClassifierClient(OneShotClient):
         return True
 
     @property
-    def most(self) -> float:
+    def max_examples(self) -> float:
         """Maximum number of training points that leave."""
         return math.inf
 
     def held(self) -> set[str]:
         """The names of the classes of enough training points."""
         data = self.points
-        leaves = Leaving(self.minimum, most=self.most).examples(data.train_labels)
+        leaves = Leaving(self.minimum, max_examples=self.max_examples).examples(data.train_labels)
         return {data.class_names[label] for label in np.unique(data.train_labels[leaves])}
 
     def leave(self) -> Booleans:
@@ -97,7 +97,7 @@ class ClassifierClient(OneShotClient):
         few = self.site.leaving.few
         names = dict(zip(self.setting.class_names, few.tolist(), strict=False))
         own_few = np.array([names.get(name, False) for name in data.class_names], np.bool_)
-        return Leaving(self.minimum, own_few, self.most).examples(data.train_labels)
+        return Leaving(self.minimum, own_few, self.max_examples).examples(data.train_labels)
 
     def evaluate(self, arrays: Arrays) -> tuple[Figures, Arrays]:
         """The accuracy on the test points, and the votes of the training points on the classes of
@@ -161,9 +161,9 @@ class ClassSumsClient(ClassifierClient):
     """The client's half of a method that sums over its points by the federation's classes."""
 
     @property
-    def most(self) -> float:
+    def max_examples(self) -> float:
         """As the other members of the sum allow."""
-        return self.site.leaving.most
+        return self.site.leaving.max_examples
 
     def federation_labels(self) -> Integers:
         """The number (n,) of each training point's class among the federation's.

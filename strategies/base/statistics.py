@@ -22,11 +22,12 @@ def in_large_classes(labels: Integers, minimum: int) -> Booleans:
     return np.asarray(np.bincount(labels)[labels] >= minimum)
 
 
-def spread(number: int, most: float) -> Booleans:
-    """`most` of a number of examples, evenly spread over their order, or all if they are fewer."""
-    if most >= number:
+def spread(number: int, limit: float) -> Booleans:
+    """Which of a number of examples to take, (number,): all, or as many as the limit, evenly spread
+    over their order."""
+    if limit >= number:
         return np.ones(number, np.bool_)
-    places = np.arange(number + 1) * int(most) // number
+    places = np.arange(number + 1) * int(limit) // number
     return np.asarray(places[1:] > places[:-1])
 
 
@@ -41,7 +42,7 @@ class Leaving:
     few : bool array (C,)
         Whether too few members of a secure sum have the class, by its number among the
         federation's, or the entity of links; empty without such a rule.
-    most : float
+    max_examples : float
         Maximum number of examples. They are the same ones whichever classes leave: otherwise two
         sums would show the client's part.
 
@@ -50,18 +51,18 @@ class Leaving:
     >>> labels = np.array([0, 0, 1, 2, 2])
     >>> Leaving(minimum=2, few=np.array([False, False, True])).examples(labels)
     array([ True,  True, False, False, False])
-    >>> Leaving(most=3).examples(labels)
+    >>> Leaving(max_examples=3).examples(labels)
     array([False,  True, False,  True,  True])
     """
 
     minimum: int = 1
     few: Booleans = field(default_factory=lambda: np.zeros(0, np.bool_))
-    most: float = math.inf
+    max_examples: float = math.inf
 
     def examples(self, labels: Integers) -> Booleans:
         """Whether values computed from each example may leave, by the numbers of their classes,
         (n,)."""
-        leaves = spread(len(labels), self.most)
+        leaves = spread(len(labels), self.max_examples)
         leaves[leaves] = in_large_classes(labels[leaves], self.minimum)
         if self.few.size:
             return leaves & ~self.few[labels]
@@ -159,9 +160,9 @@ def total(contributions: Sequence[Statistics]) -> Statistics:
     return sum(further, start=first)
 
 
-COUNTS = "counts/"
-"""Prefix of the names of a client's numbers of examples by class or entity, divided by its number
-of examples."""
+WHOLE = "whole/"
+"""Prefix of the names of arrays that, times the client's weight, are whole numbers also in a secure
+sum."""
 
 HEAD = "head."
 """Prefix of the names of a classifier's parameters."""

@@ -11,7 +11,7 @@ from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
-from curvfed.strategies.base.statistics import COUNTS, Arrays, Statistics
+from curvfed.strategies.base.statistics import WHOLE, Arrays, Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import Session
@@ -175,7 +175,7 @@ def whole_counts(arrays: Mapping[str, Array], weight: int) -> Arrays:
     counts = {
         name: np.ceil(array.astype(np.float64) * weight * (1 - COUNT_ROUNDING)) / weight
         for name, array in arrays.items()
-        if name.startswith(COUNTS)
+        if name.startswith(WHOLE)
     }
     return {**arrays, **counts}
 

@@ -12,6 +12,7 @@ from curvfed.extensions.baselines.methods import fedproto, fedtgp
 from curvfed.extensions.baselines.methods.fedproto import COUNTS, MEANS, SUMS
 from curvfed.strategies.base.statistics import Leaving, Statistics
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.secure_phases import whole_counts
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.heads import HeadSpec, make_head
 
@@ -65,6 +66,8 @@ def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeyp
     shared = client.share()
     assert (shared[SUMS].any(axis=1) == is_large).all()
     assert_near({COUNTS: shared[COUNTS]}, {COUNTS: counts * is_large}, 1e-7)
+    # Under a smaller weight counts are the divisors of the sums, so neither is rounded.
+    assert_near(whole_counts(shared, 1), shared, 0)
 
 
 def test_uniform_weights_share_plain_means(monkeypatch):

@@ -26,7 +26,7 @@ from curvfed.strategies.base.one_shot import (
     Setting,
     Vectors,
 )
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Statistics, spread
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.class_names import names_in
 from curvfed.tasks.errors import DataError
@@ -143,7 +143,8 @@ class PcaClient(MomentsOfCells, OneShotClient):
                 " own (data-path)",
                 key="not-cells",
             )
-        return Statistics({"sums": moments(data.values)}, len(data.values))
+        values = data.values[spread(len(data.values), self.site.leaving.max_examples)]
+        return Statistics({"sums": moments(values)}, len(values))
 
 
 class PcaServer(MomentsOfCells, OneShotServer):

@@ -14,9 +14,11 @@ from sklearn.preprocessing import StandardScaler
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.cells.expression import client_cells
-from curvfed.extensions.cells.methods.pca import moments, reference
+from curvfed.extensions.cells.methods.pca import PcaClient, moments, reference
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.one_shot import Setting, Site
+from curvfed.strategies.base.statistics import Leaving, spread
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 
@@ -127,6 +129,19 @@ def test_moments_of_few_cells_stay_at_their_nodes(tmp_path):
     nodes = with_policy(tmp_path, nodes_of(tmp_path), "[sums]\nothers-examples = 0\n")
     with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5"):
         run(tmp_path, nodes=nodes, method="pca", pca__genes="x,y,z")
+
+
+def test_a_smaller_weight_is_that_of_as_many_whole_cells(pca_run):
+    folder, *_ = pca_run
+    names = anndata.read_h5ad(folder / "one.h5ad").raw.var_names[:GENES]
+    cells = client_cells(folder / "one.h5ad", list(map(str, names)))
+    site = Site(cells, 0, True, Leaving(5, max_examples=40), 1.0, lambda revealed, own: None)
+    config = parse({"method": "pca", "pca.genes": ",".join(names)})
+    setting = Setting(config.own_keys, config, None, config.guard, ())
+    contribution = PcaClient(setting, site).contribution(3, {})
+    taken = spread(len(cells.values), 40)
+    assert contribution.weight == taken.sum() == 40
+    np.testing.assert_array_equal(contribution.arrays["sums"], moments(cells.values[taken]))
 
 
 def test_nodes_without_the_genes_or_without_expression_are_refused(pca_run, tmp_path):

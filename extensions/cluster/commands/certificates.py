@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -143,7 +143,7 @@ def check_authority(authority: tuple[Path, Path]) -> None:
     try:
         public = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
         private: Any = serialization.load_pem_private_key(key.read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ClusterError(
             f"the authority cannot sign: {error}; put back {certificate.name} and {key.name} of"
             f" `init` in {key.parent}",

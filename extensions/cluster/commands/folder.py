@@ -261,10 +261,11 @@ def _read(path: Path, command: str) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise ClusterError(f"{path} cannot be read: {error}", key="unreadable") from None
-    for name in ("superlink", *PORTS * (path.name == SETTINGS)):
+    names = ("superlink", *PORTS) if path.name == SETTINGS else ("superlink",)
+    for name in names:
         kind = int if name in PORTS else str
         value = settings.get(name)
-        if not isinstance(value, kind) or not value:
+        if type(value) is not kind or not value:
             given = "is missing" if value is None else f"= {value!r}"
             raise ClusterError(
                 f"{path}: {name} {given}; allowed is a line such as {EXAMPLES[name]}",

@@ -17,11 +17,12 @@ from curvfed.strategies.base.keys import CHOSEN, Rate, Scalar, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import COUNTS, Arrays, named_state
+from curvfed.strategies.base.statistics import WHOLE, Arrays, named_state
 from curvfed.strategies.base.training import GradientTerm, Trained
 
 ROWS = "rows/"
-"""Beginning of the names of a reply's sums over links of rows."""
+COUNTS = f"{WHOLE}counts/"
+"""Beginnings of the names of a reply's sums over links: of rows, and of their weights."""
 
 HOME = "home/"
 INDEX = "/index"
@@ -209,7 +210,7 @@ class LinksClient(Learner):
         secure sum the numbers are smaller, and whole: a fraction would tell which are its own."""
         task: Any = self.local.task
         number = max(task.num_examples, 1)
-        weight = min(number, self.most)
+        weight = max(min(number, self.max_examples), 1)
         shared = super().share()
         for name, old in self._received.items():
             new = self.local.tensors[name]

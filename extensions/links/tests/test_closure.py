@@ -135,7 +135,7 @@ def test_check_says_what_the_closure_adds_and_names_a_cycle(tmp_path, monkeypatc
         open_dataset(closing(dataset="trees"), "links")
 
 
-def test_a_node_closes_its_own_links_and_its_ledger_sees_that():
+def test_a_node_closes_its_own_links_which_are_the_same_data_to_its_ledger():
     split = RecordSplit(b"x", 0.5, 0.4)
     raw = raw_links("own", TREE)
     direct = open_dataset(parse({"method": "links"}), "links", split).in_memory(raw)

@@ -159,15 +159,15 @@ class HullClient(HullHalf, ClassifierClient):
             )
 
     def _proposal(self, public: PublicParameters) -> str:
-        """The smallest change of hull.epsilon and hull.cap that lets at most `MAX_SHARE` of the
-        points leave."""
+        """The smallest hull.epsilon, and its largest hull.cap, that let at most `MAX_SHARE` of the
+        points leave, if fewer leave in wider bins."""
         caps = sorted({public.cap, min(public.cap, 8), min(public.cap, 6)}, reverse=True)
         epsilons = (public.epsilon * 2.0 ** np.arange(8)).tolist()
 
         def share_at(epsilon: float, cap: int) -> float:
             return self._hulls(replace(public, epsilon=epsilon, cap=cap)).share_revealed
 
-        # Fewer points leave in wider bins: a search by halves tries four of the grids, not all.
+        # A search by halves tries four of the grids, not all.
         place = bisect_left(
             epsilons, True, key=lambda epsilon: share_at(epsilon, caps[-1]) <= MAX_SHARE
         )

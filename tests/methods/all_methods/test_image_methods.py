@@ -452,7 +452,7 @@ def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
             " scored by accuracy"
         )
     }
-    together = run(tmp_path, "together", images__channels=3, **settings)
+    together = run(tmp_path, "together", images__channels=3, **settings | {"num_rounds": 1})
     assert together.summary["num_clients"] == 3
 
 

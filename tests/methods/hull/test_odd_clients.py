@@ -59,15 +59,15 @@ def right(result, test):
 
 @pytest.fixture(scope="module")
 def honest():
-    """Of a classifier: the clients' points, those of the test, the result and its accuracy."""
+    """The clients' points, the test points, the result and its accuracy, by kind of classifier."""
 
     @cache
-    def of(classifier):
+    def trained(classifier):
         parts, test = clients_and_test(0)
         result = learned(parts, classifier)
         return parts, test, result, right(result, test)
 
-    return of
+    return trained
 
 
 @pytest.mark.long

@@ -175,7 +175,9 @@ IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fi
     [
         *({"method": method, "num_rounds": 3} for method in ("fedavg", "flatland", "fedper")),
         pytest.param({"method": "fedopt", **IMAGES}, marks=pytest.mark.long),
-        {"method": "fedavg", **IMAGES, "aggregation": "flower:FedAvgM"},
+        pytest.param(
+            {"method": "fedavg", **IMAGES, "aggregation": "flower:FedAvgM"}, marks=pytest.mark.long
+        ),
         pytest.param({"method": "scaffold", **IMAGES}, marks=pytest.mark.long),
         {"method": "scaffold", "num_rounds": 2},
         pytest.param({"method": "feddyn", **IMAGES}, marks=pytest.mark.long),
@@ -194,7 +196,7 @@ IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fi
             marks=pytest.mark.long,
         ),
         pytest.param({"method": "pfedme", **IMAGES, "pfedme__beta": 0.5}, marks=pytest.mark.long),
-        pytest.param({"method": "fedavg", **IMAGES, "weights": "uniform"}, marks=pytest.mark.long),
+        {"method": "fedavg", **IMAGES, "weights": "uniform"},
         {"method": "ccvr", **IMAGES, "share_statistics": True},
         pytest.param(
             {"method": "spherefed", **IMAGES, "spherefed__normalize": False}, marks=pytest.mark.long
