@@ -1,6 +1,6 @@
 """The round loop: clients are selected, train, and send their contributions; the server combines
-them; callbacks do the rest, such as evaluation and checkpoints. `start` connects the clients before
-it, and gives it a model."""
+them; callbacks do the rest, such as evaluation. `start` connects the clients before it, and gives
+it a model."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,6 @@ import numpy as np
 from curvfed.server_app.answer import Answer, Question
 from curvfed.server_app.callbacks import Callback, Round, by_step
 from curvfed.server_app.callbacks.choice import callbacks_of
-from curvfed.server_app.checkpoints import Checkpoints
 from curvfed.server_app.client_history import note_lengths
 from curvfed.server_app.cohort import Cohort, OpenCohort
 from curvfed.server_app.run import RoundError, Run
@@ -34,8 +33,7 @@ def run_rounds(run: Run) -> None:
     connect_clients(run)
     set_starting_model(run)
     cohort = _cohort(run)
-    checkpoints = Checkpoints(run)
-    callbacks = by_step(callbacks_of(run, cohort, checkpoints))
+    callbacks = by_step(callbacks_of(run, cohort))
     run.start_writing()
     for callback in callbacks["begin"]:
         callback.begin()
@@ -45,7 +43,7 @@ def run_rounds(run: Run) -> None:
         for callback in callbacks["after_round"]:
             callback.after_round(Round(0, [], None, {}))
     while run.state.round < run.last_round:
-        _round(run, cohort, callbacks, checkpoints)
+        _round(run, cohort, callbacks)
     run.expects_no_score = True
     run.warn()
     run.clock()
@@ -63,12 +61,7 @@ def _cohort(run: Run) -> Cohort:
     return MaskedCohort(run)
 
 
-def _round(
-    run: Run,
-    cohort: Cohort,
-    callbacks: Mapping[str, Sequence[Callback]],
-    checkpoints: Checkpoints,
-) -> None:
+def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]) -> None:
     started = time.monotonic()
     number = run.state.round + 1
     run.current_round = number
@@ -97,7 +90,7 @@ def _round(
         callback.after_round(completed)
     run.state.round = number
     run.clock()
-    checkpoints.store()  # a run resumes after this round
+    run.store()  # it resumes after this round
     for callback in callbacks["stored"]:
         callback.stored(completed)
 

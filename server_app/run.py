@@ -10,14 +10,15 @@ from flwr.serverapp import Grid
 from curvfed.server_app.added_warnings import AddedWarnings
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.client_history import note_lost
-from curvfed.server_app.directory import append
+from curvfed.server_app.directory import append, checkpoint
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
-from curvfed.server_app.federation import Federation
+from curvfed.server_app.federation import Federation, nodes_can_join
 from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
 from curvfed.strategies.base.figures import PHASE_COSTS
+from curvfed.strategies.base.further_state import whole_state
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log
@@ -162,6 +163,9 @@ class Run:
         self.current_round = 0
         self._counted = time.monotonic()
         self.notes: dict[str, str] = {}
+        self._identity: dict[str, Any] = {}
+        # The system writes the files of a simulation within seconds, which take many short rounds.
+        self._is_durable = nodes_can_join(grid)
         self._added_warnings: AddedWarnings | None = None
         self._warned: set[str] = set()
 
@@ -273,6 +277,17 @@ class Run:
             record |= plugins.addition(plugins.MODEL_CODE, "note")(self.config.model)
         self.directory.write_clients(record)
         self.sinks.start()
+        self._identity = checkpoint.identity(self.federation)
+
+    def store(self) -> None:
+        """Store model and state, with which the run resumes; sinks receive only rows that are
+        stored."""
+        arrays = Checkpoint(whole_state(self.model), self.fixed, self.calibrated)
+        checkpoint.save(
+            self.directory.checkpoints, self.state, arrays, self._identity, self._is_durable
+        )
+        if self.sinks.names:
+            self.sinks.flush()
 
     def write_model(self) -> None:
         """Write `model.safetensors`."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from curvfed.server_app.answer import Question
 from curvfed.server_app.callbacks import Callback, Round
-from curvfed.server_app.checkpoints import Checkpoints
 from curvfed.server_app.cohort import Cohort, OpenCohort
 from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.global_model import read_server_points, test_figures
@@ -36,11 +35,11 @@ MIN_CLIENTS = 2
 """A sum over fewer clients hides nothing."""
 
 
-def first_phase(run: Run, cohort: Cohort, checkpoints: Checkpoints) -> Callback:
+def first_phase(run: Run, cohort: Cohort) -> Callback:
     """The first phase of a run under secure sums; arguments as those of `OneSum`."""
     assert isinstance(cohort, MaskedCohort)
     if run.method.is_one_shot:
-        return OneSum(run, cohort, checkpoints)
+        return OneSum(run, cohort)
     return HolderCount(run, cohort)
 
 
@@ -123,17 +122,15 @@ class OneSum(Callback):
     ----------
     run : Run
     cohort : MaskedCohort
-    checkpoints : Checkpoints
     """
 
-    def __init__(self, run: Run, cohort: MaskedCohort, checkpoints: Checkpoints) -> None:
+    def __init__(self, run: Run, cohort: MaskedCohort) -> None:
         super().__init__(run)
         assert isinstance(run.model, ModelOfSum)
         self._model = run.model
         self._half = run.model.half
         self._phase = phase_of(run.config)
         self._cohort = cohort
-        self._checkpoints = checkpoints
         # An error in these points must come before the clients reveal anything.
         self._points = read_server_points(run.config, run.federation)
         self._drawn: Arrays = {}
@@ -151,7 +148,7 @@ class OneSum(Callback):
                 return
             self._ask(clients)
             run.clock()
-            self._checkpoints.store()
+            run.store()
         parts = run.state.summed
         summed = Statistics(
             self._model.sum, parts["weight"], error=parts["error"], noise=parts["noise"]

@@ -10,7 +10,6 @@ from curvfed.server_app.answer import Answer, Question, personal_figures
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback
 from curvfed.server_app.callbacks.global_score import GlobalScore
-from curvfed.server_app.checkpoints import Checkpoints
 from curvfed.server_app.client_history import note_answers, note_training
 from curvfed.server_app.cohort import Cohort
 from curvfed.server_app.run import ROUND_SILENCE, Run
@@ -27,7 +26,7 @@ from curvfed.tasks.errors import DataError
 WEIGHT = f"{HEAD}weight"
 
 
-def callbacks_of(run: Run, cohort: Cohort, checkpoints: Checkpoints) -> list[Callback]:
+def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
     """The callbacks of a run.
 
     Raises
@@ -40,7 +39,7 @@ def callbacks_of(run: Run, cohort: Cohort, checkpoints: Checkpoints) -> list[Cal
     if config.is_masked:
         from curvfed.server_app.callbacks.before_rounds import first_phase
 
-        callbacks.append(first_phase(run, cohort, checkpoints))
+        callbacks.append(first_phase(run, cohort))
     if run.method.is_one_shot:
         return callbacks
     global_score = GlobalScore(run)
