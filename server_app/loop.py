@@ -17,6 +17,7 @@ from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.start import connect_clients, set_starting_model
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.deviations import update_bound, update_lengths, within_bound
+from curvfed.strategies.base.figures import native
 from curvfed.strategies.base.statistics import not_finite
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import sample
@@ -82,7 +83,7 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     row = run.model.round_figures | answer.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
     for callback in callbacks["figures"]:
-        row = {**callback.figures(number, answer), **row}
+        row = {**native(callback.figures(number, answer)), **row}
     row["seconds"] = time.monotonic() - started
     run.record(answer, row, run.model.weights)
     completed = Round(number, clients, answer, row)
@@ -124,6 +125,8 @@ def _aggregate(run: Run, number: int, answer: Answer) -> None:
             model.aggregate(within_bound(model, contributions, lengths))
         except AggregationError as error:
             raise RoundError(f"round {number}: {error}", key="aggregation") from None
+    model.figures = native(model.figures)
+    model.round_figures = native(model.round_figures)
     if reason := not_finite(model.state()):
         raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
 

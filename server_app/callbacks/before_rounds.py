@@ -17,6 +17,7 @@ from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.groups import Group
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.figures import native
 from curvfed.strategies.base.one_shot import Evaluation, Model, ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.masked import is_masked
@@ -299,5 +300,5 @@ class OneSum(Callback):
 
     def _note(self, figures: Mapping[str, Any]) -> None:
         """Add figures to the run, and the warnings that follow from them."""
-        self.run.state.figures |= figures
+        self.run.state.figures |= native(figures)
         self.run.notes |= self._half.warnings(self.run.state.figures)

@@ -6,6 +6,7 @@ of the figures in a masked vector.
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from curvfed.strategies.base.figure import (
     CLIENT,
@@ -345,6 +346,31 @@ def _of_phase(name: str) -> Figure | None:
         return None
     row = FIGURES[cost]
     return replace(row, name=name, words=f"{row.words}, {phase}", levels=(DETAIL,))
+
+
+def native(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures of a method in Python's own types, which the files of a run can store: NumPy's and
+    torch's numbers and arrays are converted, values of other types become text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> native({"norm": np.float32(0.5), "of_layers": {"head": np.ones(2)}, "seen": {3}})
+    {'norm': 0.5, 'of_layers': {'head': [1.0, 1.0]}, 'seen': '{3}'}
+    """
+    return {name: _native(value) for name, value in figures.items()}
+
+
+def _native(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): _native(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_native(item) for item in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    return str(value)
 
 
 def check_sent(metrics: Mapping[str, float]) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from app_runs import Run
 
 import curvfed
@@ -185,6 +186,27 @@ def test_figures_of_a_round_are_not_those_of_the_next(tmp_path):
     made = curvfed.simulate(row(NotesOnce), num_rounds=3, results_dir=tmp_path, **SMALL)
     seen_by_round = [line["seen"] for line in Run(made.path).rounds if line["phase"] == "train"]
     assert seen_by_round == ["3", "", ""]
+
+
+class Measuring(Average):
+    """The average, with figures in the types in which NumPy and torch compute them."""
+
+    def aggregate(self, replies):
+        super().aggregate(replies)
+        self.figures = {"norm": np.float32(0.5), "of_layers": np.ones(2), "gap": torch.tensor(2.0)}
+        self.figures["seen"] = {2}
+        self.round_figures = {"gap": torch.tensor(2.0)}
+
+
+def test_figures_may_be_numbers_and_arrays_of_numpy_and_torch(tmp_path):
+    keys = SMALL | {"results_dir": tmp_path, "run_name": "own"}
+    curvfed.simulate(row(Measuring), num_rounds=1, **keys)
+    made = curvfed.simulate(row(Measuring), num_rounds=2, resume=True, **keys)
+    expected = {"norm": 0.5, "of_layers": [1.0, 1.0], "gap": 2.0, "seen": "{2}"}
+    assert expected.items() <= made.summary["metrics"].items()
+    assert [line["gap"] for line in Run(made.path).rounds if line["phase"] == "train"] == [
+        "2.0"
+    ] * 2
 
 
 def test_fedopt_stores_nothing_beside_its_state():
