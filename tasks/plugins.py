@@ -249,7 +249,7 @@ def imported(place: str) -> Any:
         return _OBJECTS[place]
     try:
         return EntryPoint("", place, "").load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a program that reads its arguments may exit
         where = f"its package {EVERYWHERE}"
         if place.startswith("__main__:") or "<" in place:
             where = (

@@ -28,6 +28,9 @@ POINTS = ("points",)
 ALL = tuple(KINDS)
 """Every kind of data."""
 
+SPACES = ("flat", "lorentz", "split", "disc", "hyperbolic")
+"""The families of a method's models."""
+
 ONE_SHOT = "one-shot"
 """The name of the aggregation of a method without rounds."""
 

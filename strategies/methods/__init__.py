@@ -24,9 +24,11 @@ from hashlib import sha256
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_origin
 
+from pydantic import ValidationError
+
 from curvfed.strategies.base.guard import guard_tables
 from curvfed.strategies.base.keys import Scalar, Table, default_values, dotted, kebab
-from curvfed.strategies.base.method import ALL, Method
+from curvfed.strategies.base.method import ALL, SPACES, Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.run_log import log
@@ -36,6 +38,9 @@ from curvfed.tasks.kinds import KINDS
 
 FIRST = ("flatland", "hyperfed", "spherefed", "hull")
 """The files that lists of methods begin with; the others follow by the alphabet."""
+
+NAME = r"[A-Za-z][A-Za-z0-9._-]{0,63}"
+"""The form of a method's name, which the default names of runs begin with."""
 
 INDEX = "index.json"
 """The file of `index`, which `make reference` writes."""
@@ -243,7 +248,9 @@ def foreign_methods() -> tuple[dict[str, Method], dict[str, str]]:
         except DataError as error:
             reasons[name] = str(error)
             continue
-        if reason := _unfit(row, tables):
+        if not re.fullmatch(NAME, name):
+            reasons[name] = "allowed are letters, digits and . _ - in a name, a letter first"
+        elif reason := _unfit(row, tables):
             reasons[name] = reason
         else:
             rows[name] = row
@@ -278,6 +285,11 @@ def _unknown_names(row: Method) -> str:
                 f'it names the task "{task}"; allowed are {", ".join(KINDS)}'
                 f"{plugins.absent_hint('tasks')}"
             )
+    if row.space not in SPACES:
+        return f'its space is "{row.space}"; allowed are {", ".join(SPACES)}'
+    for settings in row.settings.values():
+        if reason := _unfit_settings(settings):
+            return reason
     own = dotted({table: default_values(keys) for table, keys in row.keys.items()})
     shared = dotted({table: default_values(keys) for table, keys in SHARED.items()})
     for key in chain.from_iterable(row.tuned.values()):
@@ -286,6 +298,20 @@ def _unknown_names(row: Method) -> str:
                 f'its "tuned" names the key "{key}"; allowed are keys of every run, and its own:'
                 f" {', '.join(own) or 'none'}"
             )
+    return ""
+
+
+def _unfit_settings(settings: Mapping[str, Any]) -> str:
+    """The reason to refuse a row's own defaults: they set keys of every run whose default is
+    "auto"."""
+    open_keys = [name for name, field in RunKeys.model_fields.items() if field.default is None]
+    for name, value in settings.items():
+        if name not in open_keys:
+            return f'its "settings" name "{name}"; allowed are {", ".join(open_keys)}'
+        try:
+            RunKeys(**{name: value})
+        except ValidationError as error:
+            return f'its "settings" have {name} = {value!r}: {error.errors()[0]["msg"]}'
     return ""
 
 

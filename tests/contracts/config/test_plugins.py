@@ -34,6 +34,10 @@ NO_TASK = Method("a task that does not exist", space="flat", tasks=("node",))
 NO_KEY = Method(
     "a key that does not exist", space="flat", keys={"my-way": Keys}, tuned={"nodes": {"my-way.knd": ("b",)}}
 )
+NO_SPACE = Method("a space that does not exist", space="hyperbolics")
+NO_SETTING = Method("a key that does not exist", space="flat", settings={"nodes": {"local_epoch": 5}})
+NO_EFFECT = Method("a key that is never open", space="flat", settings={"nodes": {"momentum": 0.5}})
+NO_VALUE = Method("no number", space="flat", settings={"nodes": {"local_epochs": "five"}})
 NO_ROW = "text"
 """
 POINTS = {
@@ -45,6 +49,12 @@ POINTS = {
         "odd": "brings:ODD",
         "no-task": "brings:NO_TASK",
         "no-key": "brings:NO_KEY",
+        "no-space": "brings:NO_SPACE",
+        "no-setting": "brings:NO_SETTING",
+        "no-effect": "brings:NO_EFFECT",
+        "no-value": "brings:NO_VALUE",
+        "my way": "brings:MINE",
+        "exits": "exits:ROW",
         "text": "brings:NO_ROW",
         "absent": "brings:ABSENT",
         "gone": "not_there:ROW",
@@ -85,6 +95,12 @@ LEFT_OUT = {
     "no-task": 'it names the task "node"; allowed are nodes, graphs, images, points',
     "no-key": 'its "tuned" names the key "my-way.knd"; allowed are keys of every run, and its own:'
     " my-way.pull-strength, my-way.kind",
+    "no-space": 'its space is "hyperbolics"; allowed are flat, lorentz',
+    "no-setting": 'its "settings" name "local_epoch"; allowed are',
+    "no-effect": 'its "settings" name "momentum"; allowed are',
+    "no-value": "its \"settings\" have local_epochs = 'five': Input should be a valid integer",
+    "my way": "allowed are letters, digits and . _ - in a name",
+    "exits": '"exits:ROW" cannot be imported here (SystemExit: 2)',
     "text": "its entry point is 'text'",
     "absent": '"brings:ABSENT" cannot be imported here (AttributeError',
     "gone": '"not_there:ROW" cannot be imported here (ModuleNotFoundError',
@@ -96,6 +112,7 @@ def answers(tmp_path_factory):
     """What one process prints of all these configurations."""
     folder = tmp_path_factory.mktemp("plugins")
     package(folder / "site", "brings", ROW, POINTS)
+    (folder / "site" / "exits.py").write_text("raise SystemExit(2)\n")
     words = (*KEYS, "method=fedavg", *(f"method={name}" for name in LEFT_OUT))
     return python(ASK, folder / "home", folder / "site", words=words)
 
