@@ -333,7 +333,24 @@ def model(name: str, *arguments: Any) -> Any:
             " torch.nn.Module",
             key="model-factory",
         )
+    module.register_forward_hook(partial(_check_logits, name, arguments[-1]))
     return module
+
+
+def _check_logits(name: str, num_classes: int, module: Any, inputs: Any, logits: Any) -> None:
+    """Refuse other logits than (n, num_classes), also more columns, which training would accept."""
+    shape = getattr(logits, "shape", None)
+    if shape is None:
+        returned = f"a {type(logits).__name__}"
+    else:
+        # The number of rows may be that of a client's examples: it is not in the text.
+        returned = f"a tensor ({', '.join(['n', *map(str, shape[1:])])})"
+    if shape is None or len(shape) != 2 or shape[1] != num_classes:
+        raise DataError(
+            f'model "{name}" returns {returned}; allowed are logits (n, {num_classes}) of n'
+            " examples",
+            key="model-logits",
+        )
 
 
 def module_of(kind: str, name: str) -> str:

@@ -21,6 +21,7 @@ from curvfed.strategies.config.run_config import (
     server_row,
 )
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.methods import foreign_methods
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
@@ -254,8 +255,8 @@ def learner_class(method: Method) -> type[Learner]:
 
 
 def check_personal(config: RunConfig, facts: Facts) -> None:
-    """Refuse a model of another package without the parameters that the method keeps at the
-    clients.
+    """Refuse a model without the parameters that the method keeps at the clients, if one of the two
+    is of another package.
 
     FlatLand accepts any flat network: all its parameters are space-like and shared.
 
@@ -263,7 +264,8 @@ def check_personal(config: RunConfig, facts: Facts) -> None:
     ------
     ConfigError
     """
-    if config.model is None or not plugins.is_model(config.model):
+    model = encoder(config, facts.task, int(facts.shape.partition("x")[0]) if facts.shape else 0)
+    if not plugins.is_model(model) and config.method not in foreign_methods()[0]:
         return
     present = personal_patterns(config, facts)
     personal = () if config.row.space == "lorentz" else config.row.personal
@@ -272,7 +274,7 @@ def check_personal(config: RunConfig, facts: Facts) -> None:
         missing += [pattern for pattern in INPUT_OUTPUT_LAYERS if pattern not in present]
     if missing:
         raise ConfigError(
-            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(missing)} at'
+            f'model = "{model}": method = "{config.method}" keeps {", ".join(missing)} at'
             " each client, and this model has no such parameters; allowed is a model that has"
             " them, or another method",
             key="model-with-method",

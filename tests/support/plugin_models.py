@@ -19,6 +19,11 @@ def gat(num_features: int, num_classes: int) -> nn.Module:
     return GAT(num_features, 8, num_layers=2, out_channels=num_classes, heads=2)
 
 
+def wide(num_features: int, num_classes: int) -> nn.Module:
+    """More logits than classes, as of a network whose last layer is missing."""
+    return gcn(num_features, num_classes + 5)
+
+
 class Curved(CurvedNet):
     """Layers of ours in a network of somebody else's."""
 

@@ -72,6 +72,12 @@ def test_a_network_without_personal_parameters_is_refused_before_anything_is_mad
     assert not (tmp_path / "results").exists()
 
 
+def test_a_method_whose_personal_parameters_no_network_has_is_refused():
+    method = Method("fedper with a misspelt pattern", space="flat", personal=("hed.*",))
+    with pytest.raises(ConfigError, match=r'model = "gcn": .* keeps hed\.\* at each client'):
+        curvfed.simulate(method, **SMALL)
+
+
 def test_a_class_of_a_network_runs_as_its_name_does_and_predicts():
     by_name = curvfed.simulate("fedavg", model=f"{__name__}:Mean", **SMALL)
     by_class = curvfed.simulate("fedavg", model=Mean, **SMALL)

@@ -69,6 +69,13 @@ def test_other_methods_take_it(model, method, tmp_path):
     assert bool(kept) == (method in ("local", "scaffold"))
 
 
+def test_logits_of_another_number_than_the_classes_are_refused_in_the_first_round(tmp_path):
+    with pytest.raises(
+        RuntimeError, match=r"round 1, .* returns a tensor \(n, 11\); allowed are logits \(n, 6\)"
+    ):
+        run(tmp_path, method="fedavg", model="plugin_models:wide", num_rounds=2)
+
+
 KEPT = {"k", "first.time", "first.gate", "second.time", "second.gate"}
 
 
