@@ -14,7 +14,7 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import Request, UsageError
 from curvfed.extensions.curvature.commands.hyperbolicity import hyperbolicity
-from curvfed.extensions.curvature.distortion import LONGEST, PRECISION, Fit, fit
+from curvfed.extensions.curvature.distortion import LONGEST, PRECISION, RESOLUTION, Fit, fit
 from curvfed.extensions.curvature.measures import ollivier, sampled_distances
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, number, percent
@@ -100,12 +100,14 @@ def measure(
 
 def common(graphs: Sequence[GraphCurvature], dim: int) -> tuple[float, float]:
     """The curvature that is best for all clients together, among those of the search, and its mean
-    distortion."""
+    distortion; 0 if it gains less than `RESOLUTION` over flat space, as for a single graph."""
     means = {}
     for curvature in graphs[0].fits[dim].curve:
         errors = [graph.fits[dim].curve.get(curvature, math.inf) for graph in graphs]
         means[curvature] = float(np.mean(errors))
     best = min(means, key=means.__getitem__)
+    if means[0.0] - means[best] < RESOLUTION:
+        best = 0.0
     return best, means[best]
 
 

@@ -101,6 +101,11 @@ def test_own_curvature_is_set_beside_the_best_common_one_and_flat_space():
     assert "of 1 of 1 clients is the most negative" in sentences([tree], 2)[2]
 
 
+def test_a_common_curvature_without_a_gain_is_0_as_the_clients_own_are():
+    graphs = [graph(number, 0.0, 0.0, {0.0: 0.0144, 0.01: 0.0135}) for number in range(2)]
+    assert common(graphs, 2) == (0.0, pytest.approx(0.0144))
+
+
 def test_a_lattice_of_the_plane_is_not_called_curved(tmp_path, capsys):
     lattice = nx.convert_node_labels_to_integers(nx.triangular_lattice_graph(5, 8))
     edges = torch.tensor([*lattice.to_directed().edges]).T
