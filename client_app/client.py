@@ -28,8 +28,8 @@ from curvfed.strategies.config.build_method import client_head, is_fixed, learne
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import check_arrays
-from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts, Holders
+from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks.examples import FAR_FEATURES
 
 ROUND = 0

@@ -25,7 +25,7 @@ from curvfed.strategies.wire.checks import (
     check_confusion,
     check_steps,
 )
-from curvfed.strategies.wire.codec import EXACT, encode_arrays
+from curvfed.strategies.wire.codec import encode_arrays
 from curvfed.strategies.wire.exchange import AWAY, exchange
 from curvfed.strategies.wire.messages import (
     CONFUSION,
@@ -40,6 +40,7 @@ from curvfed.strategies.wire.messages import (
     Reply,
     Request,
 )
+from curvfed.strategies.wire.precision import EXACT
 from curvfed.tasks.kinds import KINDS
 
 Check = Callable[[Reply], None]

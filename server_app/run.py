@@ -22,7 +22,6 @@ from curvfed.strategies.base.further_state import whole_state
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
     AGREE,
     HOLDERS,
@@ -34,6 +33,7 @@ from curvfed.strategies.wire.messages import (
     Facts,
     Header,
 )
+from curvfed.strategies.wire.precision import EXACT
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import KeyedError
 

@@ -23,8 +23,8 @@ from curvfed.strategies.config.run_config import (
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import foreign_methods
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks import plugins
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import ModelError

@@ -25,8 +25,9 @@ from flwr.serverapp import Grid
 
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.codec import EXACT, Precision, decode_reply, encode_request
+from curvfed.strategies.wire.codec import decode_reply, encode_request
 from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, SUM, WAKE_UP, Reply, Request
+from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks.errors import KeyedError
 
 MIN_WAIT = 20.0

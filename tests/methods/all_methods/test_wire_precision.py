@@ -12,7 +12,8 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.wire.codec import Precision, decode_arrays, encode_arrays
+from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
+from curvfed.strategies.wire.precision import Precision
 
 METHODS = [
     *((name, "nodes") for name in ("fedavg", "flatland", "flatland-shared", "fedper", "fed-pub")),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from curvfed.strategies.wire.checks import MessageError, check_arrays
-from curvfed.strategies.wire.codec import BFLOAT16, EXACT, Precision, decode_arrays, encode_arrays
+from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
+from curvfed.strategies.wire.precision import BFLOAT16, EXACT, Precision
 
 NAMES = frozenset({"head.weight", "k"})
 NARROW = {name: Precision(name, NAMES) for name in ("bfloat16", "float16")}
