@@ -20,7 +20,8 @@ from curvfed.extensions.links.hierarchy import hierarchies
 from curvfed.extensions.links.readers import read_links
 from studies.hierarchies.cells import SETTINGS, Cell, cells, comparison_of
 from studies.hierarchies.files import write_links
-from studies.hierarchies.page import collect, recorded, write_page
+from studies.hierarchies.page import write_page
+from studies.hierarchies.record import collect, recorded
 
 
 def run_cell(cell: Cell, options: argparse.Namespace) -> int:

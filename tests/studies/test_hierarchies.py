@@ -13,11 +13,11 @@ from scipy.stats import spearmanr, ttest_rel
 from benchmarks.tables import read_csv
 from curvfed.extensions.links.commands.expectation import measured_gain
 from curvfed.extensions.sweeps.commands.compare.request import read_comparison
-from studies.hierarchies import page
+from studies.hierarchies import page, record
 from studies.hierarchies.__main__ import run_cell
 from studies.hierarchies.cells import PREDICTIONS, Cell, cells
 
-STORED = json.loads(page.RESULTS.read_text(encoding="utf-8"))
+STORED = json.loads(record.RESULTS.read_text(encoding="utf-8"))
 
 
 def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
@@ -34,7 +34,7 @@ def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
 
 
 def test_cells_of_the_committed_results_are_kept_without_their_comparisons(tmp_path):
-    collected = page.collect(tmp_path, STORED["shapes"])
+    collected = record.collect(tmp_path, STORED["shapes"])
     assert json.loads(json.dumps(collected)) == STORED
 
 
@@ -52,7 +52,7 @@ def test_compare_takes_the_settings_of_a_cell(tmp_path, monkeypatch):
 def test_the_table_has_every_cell_with_its_differences():
     rows = read_csv(page.TABLE)
     assert len(rows) == STORED["made"]
-    title = page.heading(Cell("", ""))
+    title = record.heading(Cell("", ""))
     gains = {item["hierarchy"]: page.points(item["gain"]) for item in STORED["tables"][title]}
     assert {row[1]: row[-2] for row in rows if row[0] == title} == gains
     predicted = {row[1] for row in rows if row[-1]}
@@ -60,7 +60,7 @@ def test_the_table_has_every_cell_with_its_differences():
 
 
 def test_the_expected_gain_is_the_line_of_the_main_table():
-    line = STORED["rules"][page.heading(Cell("", ""))]["made"]
+    line = STORED["rules"][record.heading(Cell("", ""))]["made"]
     gain = asdict(measured_gain())
     assert gain.pop("hierarchies") == line["number"]
     assert gain.pop("fewest_entities") == 510  # Fly abdominal neurons
@@ -68,19 +68,19 @@ def test_the_expected_gain_is_the_line_of_the_main_table():
 
 
 def test_differences_are_those_of_a_paired_test():
-    entries = STORED["tables"][page.heading(Cell("", ""))]
+    entries = STORED["tables"][record.heading(Cell("", ""))]
     for item in entries:
-        for key, rival in (("curvature", page.FLAT), ("gain", item["best_flat"])):
-            scores = [item["methods"][name]["scores"] for name in (page.CURVED, rival)]
+        for key, rival in (("curvature", record.FLAT), ("gain", item["best_flat"])):
+            scores = [item["methods"][name]["scores"] for name in (record.CURVED, rival)]
             paired = ttest_rel(*scores).confidence_interval(1 - 0.05 / len(entries))
             assert item[key][1:] == pytest.approx([100 * paired.low, 100 * paired.high])
 
 
 def test_rank_correlations_are_those_of_the_stored_gains():
-    entries = STORED["tables"][page.heading(Cell("", ""))]
+    entries = STORED["tables"][record.heading(Cell("", ""))]
     shares = [STORED["shapes"][item["hierarchy"]]["several_parents"] for item in entries]
     gains = [item["gain"][0] for item in entries]
-    line = STORED["rules"][page.heading(Cell("", ""))]["all"]["gain"]
+    line = STORED["rules"][record.heading(Cell("", ""))]["all"]["gain"]
     assert line["shares"] == pytest.approx(spearmanr(shares, gains).statistic)
     assert line["per_point"] == pytest.approx(np.polyfit(100 * np.array(shares), gains, 1)[0])
 
