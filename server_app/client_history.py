@@ -1,5 +1,4 @@
-"""A run's notes about its clients, round by round: steps, losses, falls, long updates, absences and
-lost state."""
+"""A run's notes about its clients by round: steps, losses, falls, absences and lost state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,15 +16,6 @@ once it is within BACK of the old value."""
 FEW = 10
 """Minimum number of test examples of a fall; with fewer it may be chance."""
 
-LONG = 5.0
-"""An update of more than this many medians of the round's lengths is a warning."""
-
-LONGEST = 1e300
-"""Stored for an infinite length, which JSON lacks."""
-
-ADVICE_LONG = (
-    "such an update can ruin the model; a robust aggregation or a smaller update-bound limits it"
-)
 ADVICE = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
 
 
@@ -70,35 +60,6 @@ def note_training(
             course["back"] = None
         elif "round" in course and not course["back"] and accuracy >= course["from"] - BACK:
             course["back"] = answer.header.round
-
-
-def note_lengths(state: State, number: int, lengths: Mapping[int, float], bound: float) -> None:
-    """Record updates that are far longer than the others', and log each client's first.
-
-    Parameters
-    ----------
-    number : int
-        The round.
-    lengths : mapping of partition to float
-        As `curvfed.strategies.base.deviations.update_lengths` gives them.
-    bound : float
-        Updates beyond it are left out; 0 for none.
-    """
-    for partition, length in lengths.items():
-        if length <= LONG:
-            continue
-        record = state.long_updates.setdefault(partition, {"rounds": 0, "length": 0.0})
-        if not record["rounds"]:
-            outcome = "it is left out" if 0 < bound < length else ADVICE_LONG
-            log.warning(
-                "round %d: the update of client %d is %.3g times as long as the median: %s",
-                number,
-                partition,
-                length,
-                outcome,
-            )
-        record["rounds"] += 1
-        record["length"] = max(record["length"], min(length, LONGEST))
 
 
 def note_lost(state: State, partition: int, restored: int) -> None:

@@ -11,12 +11,10 @@ import numpy as np
 from curvfed.server_app.answer import Answer, Question
 from curvfed.server_app.callbacks import Callback, Round, by_step
 from curvfed.server_app.callbacks.choice import callbacks_of
-from curvfed.server_app.client_history import note_lengths
 from curvfed.server_app.cohort import Cohort, OpenCohort
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.start import connect_clients, set_starting_model
-from curvfed.strategies.base.aggregation import AggregationError
-from curvfed.strategies.base.deviations import update_bound, update_lengths, within_bound
+from curvfed.strategies.base.aggregation import AggregationError, Replies
 from curvfed.strategies.base.figures import native
 from curvfed.strategies.base.statistics import not_finite
 from curvfed.strategies.run_log import log
@@ -66,8 +64,8 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     started = time.monotonic()
     number = run.state.round + 1
     run.current_round = number
-    if run.calibrated or run.state.scored:
-        _forget_calibration(run)
+    for callback in callbacks["before_round"]:
+        callback.before_round(number)
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
     answer = cohort.ask(Question(TRAIN, number, clients))
@@ -79,7 +77,7 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
             number,
         )
     aggregating = time.monotonic()
-    _aggregate(run, number, answer)
+    _aggregate(run, number, answer, callbacks["contributions"])
     row = run.model.round_figures | answer.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
     for callback in callbacks["figures"]:
@@ -96,7 +94,7 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
         callback.stored(completed)
 
 
-def _aggregate(run: Run, number: int, answer: Answer) -> None:
+def _aggregate(run: Run, number: int, answer: Answer, callbacks: Sequence[Callback]) -> None:
     """Combine the contributions of a round into the model.
 
     Raises
@@ -105,7 +103,7 @@ def _aggregate(run: Run, number: int, answer: Answer) -> None:
         If the method cannot combine them, or the result is not finite.
     """
     model = run.model
-    contributions = answer.contributions
+    contributions: Replies = answer.contributions
     # The clients of a masked cohort weigh their own summands.
     if run.config.weights == "uniform" and not run.config.is_masked:
         contributions = {
@@ -119,28 +117,13 @@ def _aggregate(run: Run, number: int, answer: Answer) -> None:
     if not any(contribution.weight for contribution in contributions.values()):
         log.warning("round %d: no client that answered has training data", number)
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
-        lengths = update_lengths(model, contributions)
-        note_lengths(run.state, number, lengths, update_bound(model))
+        for callback in callbacks:
+            contributions = callback.contributions(number, contributions)
         try:
-            model.aggregate(within_bound(model, contributions, lengths))
+            model.aggregate(contributions)
         except AggregationError as error:
             raise RoundError(f"round {number}: {error}", key="aggregation") from None
     model.figures = native(model.figures)
     model.round_figures = native(model.round_figures)
     if reason := not_finite(model.state()):
         raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
-
-
-def _forget_calibration(run: Run) -> None:
-    """Drop the classifier of an earlier calibration, which belongs to another model, or at
-    every `calibration-every` rounds train on with it."""
-    every = run.config.calibration_every
-    trains_on = bool(every and run.state.round % every == 0)
-    head = run.calibrated if trains_on else {}
-    if head and head.keys() <= run.fixed.keys():
-        run.fixed = run.fixed | head
-        run.state.fixed_holders = []
-    elif head:
-        run.model.load(run.model.state() | head)
-    run.calibrated = {}
-    run.state.scored = {"last": run.state.scored.get("last", [])}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from curvfed.server_app.answer import Answer
     from curvfed.server_app.run import Run
+    from curvfed.strategies.base.aggregation import Replies
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ class Callback:
         """Called once the run directory may be written, before the first round: for phases that
         come once."""
 
+    def before_round(self, number: int) -> None:
+        """Called before the clients of a round are asked."""
+
+    def contributions(self, number: int, replies: "Replies") -> "Replies":
+        """The contributions of a round that the aggregation combines; by default all. Those that a
+        callback leaves out or changes are so for the next one."""
+        return replies
+
     def figures(self, number: int, answer: "Answer") -> Mapping[str, Any]:
         """Figures for the row of a round in `rounds.csv`, after the aggregation; columns that are
         filled already are not overwritten."""
@@ -77,7 +86,7 @@ class Callback:
         """Called after the last round, when the model is stored."""
 
 
-STEPS = ("begin", "figures", "after_round", "stored", "end")
+STEPS = ("begin", "before_round", "contributions", "figures", "after_round", "stored", "end")
 """The steps of a run that callbacks take part in."""
 
 

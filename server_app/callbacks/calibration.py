@@ -49,6 +49,21 @@ class CalibrationCallback(Callback):
         self._calibration = calibration
         self._global_score = global_score
 
+    def before_round(self, number: int) -> None:
+        """Drop the classifier of an earlier calibration, which belongs to another model, or at
+        every `calibration-every` rounds train on with it."""
+        run = self.run
+        every = run.config.calibration_every
+        trains_on = bool(every and run.state.round % every == 0)
+        head = run.calibrated if trains_on else {}
+        if head and head.keys() <= run.fixed.keys():
+            run.fixed = run.fixed | head
+            run.state.fixed_holders = []
+        elif head:
+            run.model.load(run.model.state() | head)
+        run.calibrated = {}
+        run.state.scored = {"last": run.state.scored.get("last", [])}
+
     def after_round(self, completed: Round) -> None:
         """Calibrate after the last round, and every `calibration-every` rounds."""
         if not self.run.is_due(completed.number, self.run.config.calibration_every):

@@ -10,6 +10,7 @@ from curvfed.server_app.answer import Answer, Question, personal_figures
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback
 from curvfed.server_app.callbacks.global_score import GlobalScore
+from curvfed.server_app.callbacks.long_updates import LongUpdates
 from curvfed.server_app.client_history import note_answers, note_training
 from curvfed.server_app.cohort import Cohort
 from curvfed.server_app.run import ROUND_SILENCE, Run
@@ -45,7 +46,7 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
     global_score = GlobalScore(run)
     if global_score.has_model:
         callbacks.append(global_score)
-    callbacks += [ClassifierAgreement(run), ClientHistory(run)]
+    callbacks += [LongUpdates(run), ClassifierAgreement(run), ClientHistory(run)]
     if config.calibrator is not None:
         callbacks.append(CalibrationCallback(run, cohort, config.calibrator, global_score))
     if not config.guard.is_private:

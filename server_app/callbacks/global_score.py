@@ -37,6 +37,10 @@ class GlobalScore(Callback):
         """Whether the server has test data to score the model on."""
         return self._model is not None
 
+    def before_round(self, number: int) -> None:
+        """Drop the figures of an earlier round; this one may not be scored."""
+        self.run.state.scored.pop("figures", None)
+
     def figures(self, number: int, answer: Answer) -> Mapping[str, Any]:
         """The accuracy; None in the other rounds."""
         accuracy = self._score_round(number)

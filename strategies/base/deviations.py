@@ -168,15 +168,18 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     return {partition: float((row / medians).max()) for partition, row in lengths.items()}
 
 
-def within_bound(model: Aggregation, replies: Replies, lengths: Mapping[int, float]) -> Replies:
-    """The replies without the updates beyond the key `update-bound`.
+def within_bound(replies: Replies, lengths: Mapping[int, float], bound: float) -> Replies:
+    """The replies without the updates beyond a bound.
 
     Parameters
     ----------
     lengths : mapping of int to float
         As `update_lengths` gives them.
+    bound : float
+        In medians; 0 for none.
     """
-    bound = update_bound(model) or math.inf
+    if not bound:
+        return replies
     return {p: update for p, update in replies.items() if lengths.get(p, 0.0) <= bound}
 
 

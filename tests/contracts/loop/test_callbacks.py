@@ -120,6 +120,29 @@ def test_the_checkpoint_of_a_round_is_there_when_it_is_stored(tmp_path, installe
     assert json.loads((made.path / "rounds").read_text()) == [1, 2, 3]
 
 
+class FirstClientAlone(Callback):
+    """Leaves all clients but the first out of the second round."""
+
+    def before_round(self, number):
+        self.round_before = self.run.state.round
+
+    def contributions(self, number, replies):
+        return {0: replies[0]} if number == 2 else replies
+
+    def after_round(self, completed):
+        sent = completed.answer.contributions[0].arrays
+        model = self.run.model.state()
+        is_alone = all((array == sent[name]).all() for name, array in model.items())
+        with (self.run.directory.path / "alone").open("a") as file:
+            file.write(f"{self.round_before} {is_alone}\n")
+
+
+def test_a_callback_can_leave_contributions_out_of_a_round(tmp_path, installed):
+    installed("alone", FirstClientAlone)
+    made = run(tmp_path, num_rounds=3, callbacks="alone", method="fedavg")
+    assert (made.path / "alone").read_text().splitlines() == ["0 False", "1 True", "2 False"]
+
+
 class OnlyStored(Callback):
     """Takes part in one step."""
 
@@ -139,4 +162,5 @@ def test_a_callback_is_called_for_the_steps_that_it_or_its_class_overrides():
     taking_part = by_step([first, second, idle])
     assert taking_part.pop("stored") == [first, second]
     assert taking_part.pop("end") == [second]
-    assert list(taking_part.items()) == [("begin", []), ("figures", []), ("after_round", [])]
+    assert list(taking_part) == ["begin", "before_round", "contributions", "figures", "after_round"]
+    assert not any(taking_part.values())
