@@ -85,9 +85,10 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         )
     fields_by_key = dict(fields(config_type))
     used = {key: value for key, value in raw.items() if key in fields_by_key}
-    unused = {key: value for key, value in chosen.items() if key not in fields_by_key}
     config, reasons = _read(config_type, used, fields_by_key)
-    reasons |= _check_unused(unused)
+    reasons |= _check_unused(
+        {key: value for key, value in chosen.items() if key not in fields_by_key}
+    )
     if config is None or reasons:
         refusal = ConfigError("\n".join(reasons.values()), key="value")
         refusal.settings = tuple(reasons)
@@ -98,10 +99,25 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_paths(config)
     check_data(config)
     check_together(config)
-    not_read = (*_idle(config), *config.row.unread)
-    unused |= {key: chosen[key] for key in not_read if key in chosen}
-    unread = {key: value for key, value in unused.items() if value != default_values[key]}
+    unread_names = keys_not_read(config)
+    unread = {
+        key: value
+        for key, value in chosen.items()
+        if key in unread_names and value != default_values[key]
+    }
     return config.with_unread(unread) if unread else config
+
+
+def keys_not_read(config: RunConfig) -> frozenset[str]:
+    """All keys that a run with this configuration does not read, whatever their values."""
+    own_keys = dict(fields(type(config)))
+    own_tables = {key.partition(".")[0] for key in own_keys}
+    # a configuration without changed keys of its data lacks their table
+    of_data = {table for task in config.row.tasks for table in KINDS[task].tables} - own_tables
+    of_others = {
+        key for key in defaults() if key not in own_keys and key.partition(".")[0] not in of_data
+    }
+    return frozenset({*of_others, *_idle(config), *config.row.unread})
 
 
 def _is_of_absent(key: str, value: Any) -> bool:

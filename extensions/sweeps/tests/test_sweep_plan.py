@@ -123,6 +123,23 @@ def test_equal_configurations_are_one_run(written):
     )
 
 
+def test_a_key_that_a_method_does_not_read_makes_no_run_of_it(written):
+    """Neither keys of another method's table nor keys without effect, such as the rounds of
+    hull."""
+    margins = written(
+        '[settings]\nmethod = ["hyperfed", "fedavg"]\ndataset = "digits"\n'
+        "hyperfed.margin = [0.1, 0.2]\n"
+    )
+    expected = [("hyperfed", 0.1), ("hyperfed", 0.2), ("fedavg", "")]
+    assert pairs(margins, "method", "hyperfed.margin") == expected
+    rounds = written(
+        '[settings]\ndataset = "uniform"\nmethod = "hull"\n[[runs]]\nnum-rounds = [5, 9]\n'
+        "[[runs]]\nhull.epsilon = 0.5\n"
+    )
+    assert pairs(rounds, "method", "num-rounds", "hull.epsilon")[0] == ("hull", "", 0.01)
+    assert len(rounds.runs) == 2
+
+
 def test_keys_that_a_resumed_run_may_change_tell_runs_apart(written):
     """They change what the server makes of the hulls."""
     plan = written("""

@@ -156,6 +156,34 @@ def test_a_key_in_which_only_others_vary_pairs_them_all():
     assert accuracy["difference"].tolist()[1:] == pytest.approx([10, 20])
 
 
+def test_a_row_leaves_a_key_empty_that_its_method_does_not_read(tmp_path):
+    """On the page and in its CSV; its runs with other values of the key are one row."""
+    path = tmp_path / "margins.toml"
+    path.write_text(
+        "[settings]\n"
+        'method = ["fedavg", "hyperfed"]\n'
+        'dataset = "digits"\n'
+        "seed = [0, 1]\n"
+        "hyperfed.margin = [0.1, 0.2]\n"
+    )
+    runs = [
+        Run(planned, {"status": "completed", "error": "", "global_accuracy": 0.5}, tmp_path)
+        for planned in read_plan(path).runs
+    ]
+    table = make_table(runs, "fedavg")
+    assert table.keys == ["method", "hyperfed.margin"]
+    margins = [("fedavg", ""), ("hyperfed", "0.1"), ("hyperfed", "0.2")]
+    assert list(cells_of(table)) == margins
+    rows = [
+        row
+        for row in csv.DictReader(io.StringIO(csv_text(table.cells, table.keys)))
+        if row["figure"] == "global_accuracy"
+    ]
+    assert [(row["method"], row["hyperfed.margin"]) for row in rows] == margins
+    assert [row["seeds"] for row in rows] == ["0 1"] * 3
+    assert [row["pairs"] for row in rows] == ["", "2", "2"]
+
+
 def test_rows_are_the_keys_that_vary_and_do_not_follow_from_method_and_data():
     cora = {"dataset": "cora", "num-rounds": 100, "local-epochs": 1}
     trees = {"dataset": "trees", "num-rounds": 30, "local-epochs": 1}

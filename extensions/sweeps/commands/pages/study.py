@@ -48,6 +48,8 @@ class Planned:
         folder.
     data_digest : str
         Of the content of the user's own files; empty without any.
+    unread : frozenset of str
+        The keys that the run does not read.
     """
 
     settings: Mapping[str, Scalar]
@@ -55,9 +57,12 @@ class Planned:
     refused: str = ""
     paths: Mapping[str, Scalar] = field(default_factory=dict)
     data_digest: str = ""
+    unread: frozenset[str] = frozenset()
 
     def value(self, key: str) -> Scalar:
-        """The value of a key, which may be its default."""
+        """The value of a key, which may be its default; empty if the run does not read it."""
+        if key in self.unread:
+            return ""
         if key in self.settings:
             return self.settings[key]
         return defaults().get(key, "")

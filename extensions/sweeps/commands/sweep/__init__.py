@@ -37,10 +37,11 @@ from curvfed.deployments.arguments import (
 )
 from curvfed.deployments.package_files import name_hint, package_files
 from curvfed.extensions.sweeps import SHIPPED
+from curvfed.extensions.sweeps.commands.pages.selection import data_keys
 from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
 from curvfed.strategies.base.keys import dotted, python_value
-from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.parse import keys_not_read, parse
 from curvfed.strategies.config.run_config import defaults, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
@@ -169,6 +170,7 @@ def plan_run(
 ) -> Planned:
     """Plan a run with these keys.
 
+    Keys that the run does not read are not part of its identity.
     Files and folders of the user are part of the identity by their content: a new place keeps the
     identity, new content changes it. So does new code of a model of the user.
 
@@ -189,6 +191,7 @@ def plan_run(
     paths: dict[str, Value] = {key: place for key, place in absolute.items() if place}
     keys = settings | paths
     config_keys: dict[str, Any] = keys
+    unread: frozenset[str] = frozenset()
     try:
         num_supernodes = pop_supernodes(keys, NUM_SUPERNODES)
         config = parse(defaults() | keys)
@@ -201,6 +204,9 @@ def plan_run(
         # The case of names does not matter.
         name = config.dataset if is_own_data(config.dataset) else config.dataset.lower()
         config_keys = flatten(config) | {"dataset": name} | _model_code(config.model)
+        # Tables name the data of every row, also for methods without keys for such data.
+        unread = keys_not_read(config).difference(data_keys())
+        config_keys |= {key: DEFAULTS[key] for key in unread & config_keys.keys()}
         refused = ""
         stem = f"{config.method}-{Path(config.dataset).stem.lower()}"
     identity = {key: value for key, value in config_keys.items() if key not in PLACE_KEYS}
@@ -213,7 +219,7 @@ def plan_run(
     run_settings = {**settings, SUPERNODES: num_supernodes}
     name = f"{safe}-{digest}"
     data_digest = " ".join(str(identity[key])[:12] for key in own)
-    return Planned(run_settings, name, refused, paths, data_digest)
+    return Planned(run_settings, name, refused, paths, data_digest, unread)
 
 
 def _model_code(model: str | None) -> dict[str, str]:
