@@ -18,6 +18,7 @@ from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
@@ -105,7 +106,7 @@ def describe_size(data: Data) -> str:
     number = num_classes(data)
     total = len(data.class_names)
     counts = f"{total}" if number == total else f"{number} of {total}"
-    return f"{words}, {counts} classes"
+    return f"{words}, {amount(counts, 'class')}"
 
 
 def num_classes(data: Data) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from curvfed.tasks.amounts import be
+
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 LOAD = Path("/proc/loadavg")
@@ -54,8 +56,7 @@ class Cores:
         if self.quota < math.inf:
             words.append(f"quota {self.quota:g}")
         words.append(f"load {self.load:.1f}")
-        verb = "is" if self.idle == 1 else "are"
-        return f"{self.idle} of {self.machine} cores {verb} free ({', '.join(words)})"
+        return f"{self.idle} of {self.machine} cores {be(self.idle)} free ({', '.join(words)})"
 
 
 def read_cores(groups: Path = GROUPS, own_groups: Path = OWN_GROUPS, load: Path = LOAD) -> Cores:

@@ -40,6 +40,7 @@ from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_reply, encode_reply
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Place, dataset_class
 from curvfed.tasks.errors import DataError
@@ -201,7 +202,7 @@ def _spread(held: Sequence[Data]) -> str:
         f"{name} {min(numbers)}, {median(numbers):g}, {max(numbers)}"
         for name, numbers in counts.items()
     ]
-    return f"min, median, max of {len(held)} clients: {'; '.join(texts)}"
+    return f"min, median, max of {amount(len(held), 'client')}: {'; '.join(texts)}"
 
 
 def _trivial(data: Data) -> str:
@@ -249,7 +250,7 @@ def _faults(data: Data) -> list[str]:
         notes.append("all examples are of one class, and always answering it is right there")
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
-        notes.append(f"{num_blank} images have one value throughout, such as black")
+        notes.append(f"{amount(num_blank, 'image')} of one value throughout, such as black")
     return notes
 
 

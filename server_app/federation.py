@@ -29,6 +29,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import DESCRIBE, START, Description, Facts, Header, Request
+from curvfed.tasks.amounts import amount, be
 from curvfed.tasks.class_names import titles
 from curvfed.tasks.errors import DataError
 
@@ -144,7 +145,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     num_needed = max(config.min_replies, len(expected))
     patience = NODE_WAIT if nodes_can_join(grid) else 0.0
     nodes = _connected(grid, num_needed, patience)
-    log.info("%d nodes are connected; asking what data they have", len(nodes))
+    log.info("%s; asking what data they have", _connection(len(nodes)))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(
         grid, {node: Request(header) for node in nodes}, config.round_timeout
@@ -237,10 +238,10 @@ def _check_enough(
                 f"partition-id {missing} took part before and is missing: start its node, and"
                 " resume the run",
             )
-        reasons = "; ".join(texts[:3]) or f"{nodes or 'no'} nodes are connected"
+        reasons = "; ".join(texts[:3]) or _connection(nodes)
         raise FederationError(
-            f"{len(descriptions)} of {nodes} nodes can take part, needed are {config.min_replies}."
-            f" {reasons}",
+            f"{len(descriptions)} of {amount(nodes, 'node')} can take part, needed are"
+            f" {config.min_replies}. {reasons}",
             key="too-few-clients",
         )
     if refused and any(description.space for description in descriptions.values()):
@@ -258,21 +259,24 @@ def nodes_can_join(grid: Grid) -> bool:
     return not getattr(grid, "works_in_pull", False)
 
 
+def _connection(number: int) -> str:
+    """The number of connected nodes, in words."""
+    return f"{amount(number or 'no', 'node')} {be(number)} connected"
+
+
 def _connected(grid: Grid, expected: int, wait: float) -> list[int]:
     """Sorted ids of the connected nodes; waits up to `wait` seconds for `expected` nodes."""
     deadline = time.monotonic() + wait
     is_logged = False
     while len(nodes := sorted(grid.get_node_ids())) < expected and time.monotonic() < deadline:
         if not is_logged:
-            log.info(
-                "%d nodes are connected; waiting up to %g s for %d", len(nodes), wait, expected
-            )
+            log.info("%s; waiting up to %g s for %d", _connection(len(nodes)), wait, expected)
             is_logged = True
         time.sleep(0.5)
     if len(nodes) < expected:
         log.warning(
-            "starting with %d nodes of %d; nodes that connect later can take part after a resume",
-            len(nodes),
+            "starting with %s of %d; nodes that connect later can take part after a resume",
+            amount(len(nodes), "node"),
             expected,
         )
     return nodes

@@ -35,6 +35,7 @@ from curvfed.strategies.wire.messages import (
 )
 from curvfed.strategies.wire.precision import EXACT
 from curvfed.tasks import plugins
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import KeyedError
 
 WITHIN_ROUND = (TRAIN, SUM, KEYS, AGREE, MEASURE, HOLDERS)
@@ -259,7 +260,7 @@ class Run:
         for cost in PHASE_COSTS:
             name = f"{cost}_{phase}"
             figures[name] = figures.get(name, 0) + row[cost]
-        replies = f"{len(answer.replies)} of {len(answer.seconds)} clients"
+        replies = f"{len(answer.replies)} of {amount(len(answer.seconds), 'client')}"
         self.progress.say(answer.header.round, f"{phase}: {replies}  {row['seconds']:.2f} s")
 
     def forget_scores(self, partitions: Iterable[int]) -> None:

@@ -18,6 +18,7 @@ from curvfed.client_app.node.ledger_memory import (
     run_name,
 )
 from curvfed.strategies.errors import ConfigError, SecureSumError
+from curvfed.tasks.amounts import amount
 
 RUNS_PER_DAY = 1000
 """Maximum number of runs that the node begins on a day, and of their questions: each is a line of
@@ -242,8 +243,8 @@ def _too_many(name: str, words: str, others: Collection[str], limit: int) -> str
     """Why a question is refused, and the ways out."""
     answers = []
     if number := len(others) - (OPEN in others):
-        plural = "s" if number > 1 else ""
-        answers.append(f"given masked sums from {words} under {number} other configuration{plural}")
+        configurations = amount(number, "other configuration")
+        answers.append(f"given masked sums from {words} under {configurations}")
     if OPEN in others:
         answers.append(f"answered in the open from {words}")
     ways = ["the same settings"]

@@ -208,15 +208,16 @@ def _converted(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tenso
         pixels[index] = converted(image, 0 if has_size else height, channels)[0]
     notes = {}
     if resized:
-        notes["sizes"] = (
-            f"{resized} of {len(names)} images were resized to {height}x{width}, as in the run"
-        )
+        notes["sizes"] = f"{_share(resized, len(names))} resized to {height}x{width}, as in the run"
     if recoloured:
         changes = {1: "converted to grey", 3: "given three channels"}
-        notes["channels"] = (
-            f"{recoloured} of {len(names)} images were {changes[channels]}, as in the run"
-        )
+        notes["channels"] = f"{_share(recoloured, len(names))} {changes[channels]}, as in the run"
     return pixels, notes
+
+
+def _share(number: int, total: int) -> str:
+    """The changed images, with their verb."""
+    return "the image was" if total == 1 else f"{number} of {total} images were"
 
 
 def _to_score(

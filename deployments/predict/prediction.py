@@ -15,6 +15,7 @@ from curvfed.deployments.terminal import print_data
 from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
 from curvfed.tasks import plugins
+from curvfed.tasks.amounts import amount, be
 from curvfed.tasks.class_names import in_order, names_listed
 from curvfed.tasks.registry import OWN, is_named
 from curvfed.tasks.stored_files import write_atomically
@@ -151,7 +152,7 @@ def without_other_classes(examples: Examples, class_names: Collection[str], noun
         return examples
     others = in_order([examples.labels[place] for place in is_other.nonzero()[0].tolist()])
     number = int(is_other.sum())
-    subject = f"1 {noun.removesuffix('s')} is" if number == 1 else f"{number} {noun} are"
+    subject = f"{amount(number, noun.removesuffix('s'))} {be(number)}"
     text = f"{subject} not scored, of {names_listed(others)}, which the run lacks"
     return replace(
         examples,

@@ -12,6 +12,7 @@ from torch import Tensor
 from curvfed.extensions.links.names import RELATION, split_names
 from curvfed.extensions.links.ranking import KnownLinks, frequent_mrr
 from curvfed.extensions.links.unranked import UNFIT, unfit_tests
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 
@@ -51,7 +52,7 @@ class ClientLinks(Examples):
         num_entities = len(torch.unique(torch.cat([self.heads, self.labels])))
         number = len(torch.unique(self.relations))
         kinds = f" of {number} relations" if number > 1 else ""
-        return f"{len(self.labels)} links{kinds} between {num_entities} entities"
+        return f"{amount(len(self.labels), 'link')}{kinds} between {amount(num_entities, 'entity')}"
 
     @property
     def notes(self) -> list[str]:

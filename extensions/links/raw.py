@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.extensions.links.names import RELATION
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.record_split import record_of
@@ -104,7 +105,7 @@ def raw_links(
     steps = [*history]
     if left_out:
         counts = ", ".join(f"{count:,} {words}" for words, count in left_out.items())
-        steps.append(f"{len(rows):,} links, of which {counts} are left out")
+        steps.append(f"{amount(format(len(rows), ','), 'link')}, of which {counts} are left out")
     if parts is None:
         kept_parts = None
     else:

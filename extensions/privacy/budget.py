@@ -8,6 +8,7 @@ from curvfed.client_app.node.ledger_memory import PRIVACY
 from curvfed.client_app.node.policy import Privacy
 from curvfed.extensions.privacy.accountant import Release, epsilon_of
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.amounts import amount
 
 
 def check_budget(
@@ -87,7 +88,8 @@ def pay(
         answered = memory.num_answered(run, phase)
         if answered >= planned:
             raise ConfigError(
-                f"this node has answered {answered} rounds of the run {run} ({phase}), for"
+                f"this node has answered {amount(answered, 'round')} of the run {run} ({phase}),"
+                " for"
                 " which its noise was planned; another run needs another run-name",
                 key="rounds-spent",
             )

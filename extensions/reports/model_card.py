@@ -15,6 +15,7 @@ from curvfed.strategies.base.figure import METRIC, RUN
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find, names, words_of
 from curvfed.strategies.config.build_method import curvature_key, server_class
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import additions
 from curvfed.tasks.registry import num_sets
@@ -55,7 +56,7 @@ model-index:
 A model that curvfed has trained {origin}.
 
 * **Method**: {method}: {description}
-* **Data**: {dataset}, of {num_clients} clients
+* **Data**: {dataset}, of {clients}
 * **Rounds**: {rounds}, seed {seed}
 * **Network**: {network}
 * **Curvature**: {curvature}
@@ -121,7 +122,7 @@ def _origin(run: Run, task: str) -> str:
     data = "one data set" if number == 1 else f"{number} data sets"
     # Sets of graphs are shared out without a partition of the configuration.
     means = "" if KINDS[task].has_spaces else f" by {run.config.partition}"
-    return f"on {data}, cut among {len(run.federation.nodes)} clients{means}"
+    return f"on {data}, cut among {amount(len(run.federation.nodes), 'client')}{means}"
 
 
 def model_card(
@@ -179,7 +180,7 @@ def model_card(
         method=config.method,
         description=row.summary,
         dataset=dataset,
-        num_clients=summary["num_clients"],
+        clients=amount(summary["num_clients"], "client"),
         rounds=summary["rounds"],
         seed=summary["seed"],
         network=summary["settled"].get("model") or config.model or "none",

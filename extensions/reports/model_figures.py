@@ -17,6 +17,7 @@ from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture, percent, printable
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import CALIBRATE, FINE_TUNE, TRAIN
+from curvfed.tasks.amounts import amount
 
 MOST_FEATURES = 2000
 """Features that are drawn."""
@@ -299,7 +300,7 @@ def weights(run: RunFiles) -> Picture | None:
     bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
     notes = Counter(note for note in run.rounds.get("aggregation_note", ()) if note)
-    sentences = [f"In {count} rounds {note}." for note, count in notes.items()]
+    sentences = [f"In {amount(count, 'round')} {note}." for note, count in notes.items()]
     left_out = shapes.left_out(clients, np.isfinite(weight).any(axis=0).sum(), "clients")
     caption = "Weight in the aggregation over the share of the data: blue less, orange more."
     return Picture(

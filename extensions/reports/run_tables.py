@@ -27,6 +27,7 @@ from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.base.score_words import examples_text, scored_text
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import AGREE, EVALUATE, FINE_TUNE, SUM
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
 TableRow = tuple[list[str], list[Cell]]
@@ -116,7 +117,8 @@ def _of_clients(run: RunFiles) -> list[TableRow]:
     clients = run.summary.get("num_clients") or 0
     left_out = "clients_left_out" if name == PERSONAL_ACCURACY else f"{name}_clients_left_out"
     measured = clients - (figures.get(left_out) or 0)
-    words = f"{words_of(name, figures)}, mean of {measured} clients{_examples(name, figures)}"
+    mean_words = f"mean of {amount(measured, 'client')}"
+    words = f"{words_of(name, figures)}, {mean_words}{_examples(name, figures)}"
     rows = [_accuracy(words, mean, mean_interval(mean, spread, measured))]
     if name in GUESSES:
         rows.append(_accuracy("a guess", GUESSES[name], None))

@@ -8,6 +8,7 @@ from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.aggregation import BOUND
+from curvfed.tasks.amounts import amount
 
 
 def _long_updates(state: State, federation: Federation) -> str:
@@ -19,7 +20,8 @@ def _long_updates(state: State, federation: Federation) -> str:
         rounds = record["rounds"]
         length = record["length"]
         if 2 * rounds > state.train_requests.get(partition, 0) or length > BOUND:
-            texts.append(f"client {partition} in {rounds} rounds, up to {length:.3g} times")
+            times = f"up to {length:.3g} times"
+            texts.append(f"client {partition} in {amount(rounds, 'round')}, {times}")
     if not texts:
         return ""
     return (
@@ -40,8 +42,9 @@ def _falls(state: State, federation: Federation) -> str:
     ]
     back = sum(bool(course["back"]) for course in fallen.values())
     return (
-        f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one"
-        f" of their rounds to the next, and {back} came back ({some(texts)}): {ADVICE}"
+        f"{len(fallen)} of {amount(num_clients, 'client')} fell by more than {100 * FALL:.0f}"
+        f" points from one of their rounds to the next, and {back} came back"
+        f" ({some(texts)}): {ADVICE}"
     )
 
 

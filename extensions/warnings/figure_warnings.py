@@ -19,6 +19,7 @@ from curvfed.server_app.run_warnings import RunWarnings
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY, find, words_of
 from curvfed.strategies.base.score_words import FEW_TESTS, few_examples
 from curvfed.strategies.config.run_config import RunConfig, defaults
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.kinds import GLOBAL_TRIVIAL, GUESSES, KINDS, TRIVIAL_OF
 
 LARGE_LOSS = 1e3
@@ -67,7 +68,7 @@ def _late_calibrations(config: RunConfig) -> str:
         return ""
     return (
         f"calibration-every = {config.calibration_every} has no effect: the run has"
-        f" {config.num_rounds} rounds, and calibrates after the last in any case"
+        f" {amount(config.num_rounds, 'round')}, and calibrates after the last in any case"
     )
 
 
@@ -75,15 +76,16 @@ def _long_burn_in(config: RunConfig) -> str:
     if not config.burn_in >= config.num_rounds > 0:
         return ""
     return (
-        f"burn-in = {config.burn_in} covers all {config.num_rounds} rounds: each has a tenth of"
-        " learning-rate"
+        f"burn-in = {config.burn_in} covers all {amount(config.num_rounds, 'round')}: each has a"
+        " tenth of learning-rate"
     )
 
 
 def _zero_rate(config: RunConfig) -> str:
     if not (config.num_rounds and config.learning_rate == 0 and config.row.has_network):
         return ""
-    return f"learning-rate = 0: {config.num_rounds} rounds change no trained parameter of a client"
+    rounds = amount(config.num_rounds, "round")
+    return f"learning-rate = 0: no trained parameter of a client changes in {rounds}"
 
 
 def _large_loss(config: RunConfig, federation: Federation, state: State) -> str:

@@ -26,6 +26,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, MEASURE, TRAIN, Parts
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import KeyedError
 
 EVALUATION = 1
@@ -205,8 +206,7 @@ class OneSum(Callback):
             clients = self._measured(parts)
             groups = self._groups(clients)
         if text := half.describe(max(map(len, groups))):
-            number = len(groups)
-            log.info("%d secure sum%s; %s", number, "" if number == 1 else "s", text)
+            log.info("%s; %s", amount(len(groups), "secure sum"), text)
         return clients
 
     def _groups(self, clients: Sequence[int]) -> list[Group]:

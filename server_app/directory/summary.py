@@ -20,6 +20,7 @@ from curvfed.strategies.base.figure import RUN
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, names
 from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.stored_files import write_atomically
 
 LAST = 3
@@ -78,7 +79,7 @@ def summary(
         {"partition": partition, "asked": state.train_requests[partition], **absence}
         for partition, absence in sorted(state.absences.items())
     ]
-    dataset = f"own data of {num_own} nodes" if num_own else config.dataset
+    dataset = f"own data of {amount(num_own, 'node')}" if num_own else config.dataset
     return {
         "method": config.method,
         "dataset": dataset,

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from curvfed.server_app.directory import is_number
 from curvfed.server_app.report import style
+from curvfed.tasks.amounts import amount
 
 
 def percent(fraction: Any) -> str:
@@ -31,11 +32,6 @@ def number(value: Any, digits: int = 4) -> str:
     else:
         text = f"{value:,.{digits}f}"
     return text.replace("-", "−")
-
-
-def amount(count: int, noun: str) -> str:
-    """A count and its noun, in the plural unless the count is 1."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def printable(text: str, longest: int = 18) -> str:

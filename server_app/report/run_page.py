@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.page import Page, amount, html_page
+from curvfed.server_app.report.page import Page, html_page
 from curvfed.server_app.report.parts import drawn, parts_of
 from curvfed.strategies.methods import METHODS
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.stored_files import write_atomically
 
 
@@ -68,8 +69,8 @@ def _about(run: RunFiles) -> list[tuple[str, str]]:
     summary = run.summary
     status = summary.get("status") or "not finished"
     ending = status if status in ("completed", "failed") else "open"
-    sizes = [amount(summary.get("num_clients") or 0, "client")]
+    sizes = [amount(f"{summary.get('num_clients') or 0:,}", "client")]
     if summary.get("rounds"):
-        sizes.append(amount(summary["rounds"], "round"))
+        sizes.append(amount(f"{summary['rounds']:,}", "round"))
     sizes.append(f"seed {summary.get('seed')}")
     return [(ending, status), *(("", text) for text in sizes if summary), ("", f"run {run.name}")]

@@ -12,6 +12,7 @@ from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.messages import Header
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.points.dataset import PointDataset
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
     divided = groups(range(number), number_of_groups, group_size(config, number))
     sizes = [len(group) for group in divided]
     config.guard.check_members(min(sizes))
-    text = f"one group of {number} clients"
+    text = f"one group of {amount(number, 'client')}"
     if len(sizes) > 1:
         size = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} or {max(sizes)}"
         text = f"{len(sizes)} groups of {size} clients"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from curvfed.strategies.base.figures import STD, find
+from curvfed.tasks.amounts import amount
 
 FEW_TESTS = 20
 """Minimum number of test examples of a score without a warning."""
@@ -49,7 +50,7 @@ def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]
 
 def examples_text(number: float) -> str:
     """A number of test examples in words."""
-    return f"{number:,.0f} test example{'' if number == 1 else 's'}"
+    return amount(f"{number:,.0f}", "test example")
 
 
 def few_examples(words: str, number: float) -> str:

@@ -28,6 +28,7 @@ from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_reply, encode_request
 from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, SUM, WAKE_UP, Reply, Request
 from curvfed.strategies.wire.precision import EXACT, Precision
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import KeyedError
 
 MIN_WAIT = 20.0
@@ -185,9 +186,9 @@ def exchange(
         waited = time.monotonic() - started
         if may_wake_up and waiting and is_due(waited, seconds.values()):
             log.info(
-                "no reply yet from %d of %d nodes: they are busy, or hold it back; waking them up",
+                "no reply yet from %d of %s: they are busy, or hold it back; waking them up",
                 len(waiting),
-                len(nodes),
+                amount(len(nodes), "node"),
             )
             wake_up(grid, waiting.values(), timeout)
             may_wake_up = False

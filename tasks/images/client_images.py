@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 
@@ -62,9 +63,10 @@ class ClientImages(Examples):
 
     def describe(self) -> str:
         """The amount of data, in words."""
+        images = amount(len(self.labels), "image")
         if not self.has_pixels:
-            return f"{len(self.labels)} images as {self.num_features} features of a frozen network"
-        return f"{len(self.labels)} images of {self.shape} (channels x height x width)"
+            return f"{images} as {amount(self.num_features, 'feature')} of a frozen network"
+        return f"{images} of {self.shape} (channels x height x width)"
 
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the images on a device; in main memory they are a view of these data."""

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from curvfed.geometry.arrays import Booleans, Floats, Integers
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import in_order, number_labels
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.record_split import records_of
@@ -68,7 +69,7 @@ class ClientPoints:
 
     def describe(self) -> str:
         """The amount of data, in words."""
-        return f"{len(self.labels)} points in the disc"
+        return f"{amount(len(self.labels), 'point')} in the disc"
 
     def statistics(self) -> dict[str, Any]:
         """Figures about the points, which a real node keeps to itself by default.

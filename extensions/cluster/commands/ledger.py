@@ -11,6 +11,7 @@ import typer
 
 from curvfed.extensions.cluster.commands import ClusterError
 from curvfed.extensions.cluster.commands.folder import NodeConfig, ServerFolder
+from curvfed.tasks.amounts import amount
 
 
 def ledger(
@@ -146,7 +147,7 @@ def _details(line: dict[str, object]) -> str:
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:
-        return f"{len(line['points'])} points for the first time"  # type: ignore[arg-type]
+        return f"{amount(len(line['points']), 'point')} for the first time"  # type: ignore[arg-type]
     if line["kind"] == SPLIT:
         return f"{line['task']}: shares of training and test records {line['shares']}"
     if line["kind"] == CONFIGURATION:

@@ -19,6 +19,7 @@ from curvfed.extensions.cluster.commands.folder import NodeFolder
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.amounts import amount
 
 MIN_FREE = 512 * 2**20
 """Free bytes on the disk of a node's personal state: two rounds of the largest network and its
@@ -248,7 +249,7 @@ def check_roster(node: Node) -> str:
             f" {node.signing_key}; allowed is the key in the rosters of the other nodes",
             key="roster",
         )
-    return f"{len(roster)} nodes in the roster"
+    return f"{amount(len(roster), 'node')} in the roster"
 
 
 def check_keys(config: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from curvfed.extensions.cluster.commands import ClusterError
 from curvfed.extensions.cluster.commands.flower_commands import SILENT, Command, flwr
 from curvfed.extensions.cluster.commands.folder import ServerFolder, cluster_command, open_folder
 from curvfed.extensions.cluster.commands.ledger import user
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.stored_files import replacing, write_atomically
 
 REGISTERED = "registered"
@@ -213,7 +214,7 @@ def check_registered(folder: ServerFolder) -> str:
     missing = [node.name for node in folder.nodes() if node.name not in ids]
     if missing:
         raise ClusterError(f"not registered: {', '.join(missing)}", key="not-registered")
-    return f"{len(ids)} nodes"
+    return f"{amount(len(ids), 'node')}"
 
 
 def check_nodes(folder: ServerFolder) -> str:

@@ -21,6 +21,7 @@ from curvfed.extensions.cluster.commands.folder import ServerFolder, open_folder
 from curvfed.server_app.directory.run_lock import has_begun, is_written
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.run_config import defaults
+from curvfed.tasks.amounts import amount
 
 POLL = 1.0
 """Seconds between two queries of a run's status."""
@@ -143,7 +144,7 @@ def _await_nodes(folder: ServerFolder) -> None:
             offline = _offline_nodes(folder)
             number = len(registry.registered_nodes(folder))
             print(
-                f"{number - len(offline)} of {number} nodes are connected; continuing without"
+                f"{number - len(offline)} of {amount(number, 'node')} connected; continuing without"
                 f" {', '.join(offline)}"
             )
 

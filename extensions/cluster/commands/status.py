@@ -19,6 +19,7 @@ from curvfed.extensions.cluster.commands.folder import (
     SuperLink,
     open_folder,
 )
+from curvfed.tasks.amounts import amount
 
 LONGEST_NOTES = 160
 """Characters of the notes on a run."""
@@ -79,7 +80,9 @@ def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
             changed = now
         texts = [f"{name} {step or NOT_HERE}" for name, step in missing.items()]
         words = reason or "; ".join(texts) or "no other is registered"
-        news = f"{connected} of {number} nodes are connected after {now - begin:.0f} s; {words}"
+        news = (
+            f"{connected} of {amount(number, 'node')} connected after {now - begin:.0f} s; {words}"
+        )
         patience = max(limit, CONNECT_TIME) if any(missing.values()) else limit
         if now - changed >= patience:
             raise ClusterError(news, key="not-connected")

@@ -587,7 +587,7 @@ def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
     assert submitted(folder, fake) == 0
     said = capsys.readouterr().out
     assert "waiting" not in said
-    assert "nodes are connected" not in said
+    assert "nodes connected" not in said
     assert status.show(folder) == 0
     said = capsys.readouterr().out
     assert "31415" in said

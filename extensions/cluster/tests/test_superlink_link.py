@@ -201,7 +201,7 @@ def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, ca
     nodes = iter([[], [online], [online, {"status": "offline"}], [online] * 2])
     monkeypatch.setattr(status.registry, "registered_nodes", lambda folder: next(nodes))
     status.wait_for_nodes(folder, 2, 60)
-    assert "0 of 2 nodes are connected after 0 s" in capsys.readouterr().out
+    assert "0 of 2 nodes connected after 0 s" in capsys.readouterr().out
 
 
 def test_who_waits_goes_on_while_a_node_starts_and_says_what_it_does(folder, monkeypatch, capsys):
@@ -225,7 +225,7 @@ def test_who_waits_goes_on_while_a_node_starts_and_says_what_it_does(folder, mon
     monkeypatch.setattr(status.registry, "registered_nodes", registered)
     status.wait_for_nodes(folder, 1, 120)  # 500 s of checks, then 60 s to connect
     said = capsys.readouterr().out
-    assert "0 of 1 nodes are connected after 0 s; north checks: data" in said
+    assert "0 of 1 node connected after 0 s; north checks: data" in said
     assert f"north {CONNECTS}" in said
     clock.now = 600.0
     with pytest.raises(ClusterError, match=r"1 of 2 nodes .* south has not connected") as error:

@@ -17,6 +17,7 @@ from curvfed.deployments.arguments import NUM_SUPERNODES, Request, UsageError, r
 from curvfed.deployments.resources import check_folder
 from curvfed.deployments.terminal import open_console
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import is_file_name
 
@@ -85,7 +86,8 @@ def curvature(
     for table in curvatures.tables(graphs, sizes):
         _print(table, console)
     if len(graphs) < len(measured):
-        console.print(f"{len(measured) - len(graphs)} clients have too few connected nodes")
+        number = len(measured) - len(graphs)
+        console.print(f"{amount(number, 'client')} with too few connected nodes")
     for size in sizes:
         for sentence in curvatures.sentences(graphs, size):
             console.print(sentence)
@@ -104,7 +106,7 @@ def _with_progress(num_clients: int) -> Iterator[int]:
         return
     for client in clients:
         yield client
-        console.print(f"{client + 1} of {num_clients} clients are measured")
+        console.print(f"{client + 1} of {amount(num_clients, 'client')} measured")
 
 
 def _curvature_request(words: Sequence[str]) -> Request:

@@ -24,7 +24,7 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
     words = ["dataset=mine.pt", "num-supernodes=2", "--dimensions", "2,3", "--nodes", "12"]
     assert main(["curvature", *words, "--to", "out"]) == 0
     printed, progress = capsys.readouterr()
-    assert progress.splitlines() == [f"{number} of 2 clients are measured" for number in (1, 2)]
+    assert progress.splitlines() == [f"{number} of 2 clients measured" for number in (1, 2)]
     assert "…" not in printed
     for dim in (2, 3):
         assert f"In {dim} dimensions, the mean distortion is " in " ".join(printed.split())

@@ -534,7 +534,7 @@ def test_two_seeds_give_differences_without_intervals():
     curvature, use, reading, best = results.answers(rows, "mine")
     for said in (curvature, use):
         assert "? Not known: " in said
-        assert said.endswith("the mean over 2 seeds, which are too few for an interval.")
+        assert said.endswith("the mean over 2 seeds, too few for an interval.")
     assert "From 3 seeds on" in reading
     assert best.startswith("Which is best? curved (60.0%) has the highest mean of these 3 methods")
     assert best.endswith("but 2 seeds are too few to show that it is the best.")

@@ -35,6 +35,7 @@ from curvfed.extensions.workers.commands.plan import gpu_plan, plan_workers
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.exchange import FederationError
+from curvfed.tasks.amounts import amount, be
 
 AHEAD = 2
 """Messages at a worker: the next one waits while it works."""
@@ -179,7 +180,11 @@ class WorkerGrid(InProcessGrid):
         workers_in_turn = itertools.cycle(self._workers)
         self._homes |= {node: next(workers_in_turn) for node in nodes}
         self._waiting = worker.sent | self._waiting
-        log.warning("its %d clients are set up anew in the other workers", len(nodes))
+        log.warning(
+            "%s of it %s set up anew in the other workers",
+            amount(len(nodes), "client"),
+            be(len(nodes)),
+        )
 
     def _fork(self, number: int, gpu: str | None) -> _Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

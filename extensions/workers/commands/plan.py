@@ -10,6 +10,7 @@ from curvfed.deployments.cores import read_cores
 from curvfed.extensions.workers.commands.gpus import gpus_in_turn, gpus_of, workers_of
 from curvfed.strategies.config.device import forked_answer
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.tasks.amounts import amount
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def plan_workers(config: RunConfig, clients: int) -> WorkerPlan:
         reason = f"workers = {config.workers}"
     elif gpus:
         number = min(len(gpus), cores.usable)
-        reason = f"{len(gpus)} {'GPU' if len(gpus) == 1 else 'GPUs'}, {cores.usable} cores"
+        reason = f"{amount(len(gpus), 'GPU')}, {cores.usable} cores"
     else:
         number = cores.free
         reason = str(cores)

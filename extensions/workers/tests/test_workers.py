@@ -63,7 +63,7 @@ def test_a_killed_worker_is_named_once_and_changes_nothing(name, tmp_path, monke
     assert run(tmp_path / "some", workers=2, **TRIES[name]).figures == expected
     output = capsys.readouterr().out
     assert output.count("has ended (SIGKILL)") == 1
-    assert output.count("clients are set up anew") == 1
+    assert output.count("set up anew in the other workers") == 1
 
 
 @pytest.mark.long

@@ -52,6 +52,7 @@ from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.methods.hull.client import HullHalf, check_hull_counts
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import Description, Parts
+from curvfed.tasks.amounts import amount, be
 
 MIN_GROUP = 3
 """Minimum number of clients in a group: each of two can compute the other's vector from the sum."""
@@ -173,9 +174,10 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         summed = sum(group.clients for group in groups)
         if refused:
             log.warning(
-                "%d clients are left out: they sent no convex hull, as honest clients do; check the"
-                " nodes' versions and who runs them",
-                refused,
+                "%s %s left out: no convex hull came, as from honest clients; check the nodes'"
+                " versions and who runs them",
+                amount(refused, "client"),
+                be(refused),
             )
         if missing := summed - decoded - refused:
             log.warning(
@@ -272,13 +274,13 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         texts = {}
         if left_out := metrics.get("classes_left_out", 0):
             texts["classes-left-out"] = (
-                f"{left_out} classes have no hulls, because too few clients have enough points of"
-                " them: the classifier never answers these classes"
+                f"{amount(left_out, 'class')} without hulls, because too few clients have enough"
+                " points of them: the classifier never answers these classes"
             )
         if exposed:
             texts["sent"] = (
-                f"{exposed} clients sent most of their training points, as bins: nearly all of so"
-                " few points are vertices of hulls, which hide nothing of them; a larger"
+                f"{amount(exposed, 'client')} sent most of their training points, as bins: nearly"
+                " all of so few points are vertices of hulls, which hide nothing of them; a larger"
                 " hull.epsilon or a lower hull.cap sends fewer"
             )
         turned = metrics.get("clients_turned", 0)
@@ -302,8 +304,8 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
             )
         if refused:
             texts["refused"] = (
-                f"{refused} clients sent no convex hull and are left out; check the nodes'"
-                " versions and who runs them"
+                f"{amount(refused, 'client')} sent no convex hull and {be(refused)} left out; check"
+                " the nodes' versions and who runs them"
             )
         texts |= super().warnings(metrics)
         disagreement = metrics.get("classifiers_disagree", 0)

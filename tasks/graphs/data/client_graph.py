@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.examples import FAR, Examples, sha256
 from curvfed.tasks.graphs.sparse import bounds, csr, row_norms, select_rows
 
@@ -92,10 +93,10 @@ class ClientGraph(Examples):
 
     def describe(self) -> str:
         """The amount of data, in words."""
-        graphs = "a graph" if self.graph_of_node is None else f"{len(self.labels)} graphs"
+        graphs = "a graph" if self.graph_of_node is None else f"{amount(len(self.labels), 'graph')}"
         edges = self.edge_index.shape[1] // 2
-        size = f"{len(self.features)} nodes and {edges} edges"
-        return f"{graphs} of {size}, {self.num_features} features"
+        size = f"{amount(len(self.features), 'node')} and {amount(edges, 'edge')}"
+        return f"{graphs} of {size}, {amount(self.num_features, 'feature')}"
 
     def statistics(self) -> dict[str, Any]:
         """Figures of the examples, the sizes, and the mean curvature "forman"; edges are

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from curvfed.geometry.arrays import Integers
 from curvfed.tasks import plugins
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
@@ -107,10 +108,10 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
     edges = clean_edges(raw.edge_index.numpy(), num_nodes)
     component = components(edges, num_nodes)
     nodes = np.arange(num_nodes)
-    extent = f"all {num_nodes} nodes"
+    extent = f"all {amount(num_nodes, 'node')}"
     if source_of(spec.dataset) is not None:
         nodes = largest(component)
-        extent = f"{len(nodes)} of {num_nodes} nodes, the largest connected component"
+        extent = f"{len(nodes)} of {amount(num_nodes, 'node')}, the largest connected component"
     if num_partitions > len(nodes):
         raise DataError(
             f"{num_partitions} clients are more than the {len(nodes)} nodes of {spec.dataset};"
@@ -131,7 +132,7 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
     num_components = len(np.unique(component))
     num_edges = edges.shape[1] // 2
     steps = [
-        f"{extent}, partitioned among {num_partitions} clients",
+        f"{extent}, partitioned among {amount(num_partitions, 'client')}",
         f"{num_cut} of {num_components} connected components are cut,"
         f" {len(dropped) // 2} of {num_edges} edges run between clients and are dropped",
     ]

@@ -126,7 +126,7 @@ def test_a_client_that_sends_no_hull_is_left_out_and_reported(tmp_path, monkeypa
         3,
         1,
     )
-    assert "1 clients are left out: they sent no convex hull" in caplog.text
+    assert "1 client is left out: no convex hull came" in caplog.text
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])

@@ -331,7 +331,7 @@ def test_classes_of_too_few_members_make_no_groups(tmp_path):
     assert (metrics["hull_count"], metrics["hull_groups"]) == (7, 2)
     assert sorted(arrays_of(run)["names"]) == ["0", "1"]
     assert metrics["classes_left_out"] == 1
-    assert any("1 classes have no hulls" in text for text in run.summary["warnings"])
+    assert any("1 class without hulls" in text for text in run.summary["warnings"])
     # All points but those of the third class are classified rightly.
     assert run.summary["global_accuracy"] == pytest.approx(2 / 3)
 

@@ -8,6 +8,7 @@ from curvfed.extensions.sweeps.commands.paired import LEVEL, MIN_PAIRS
 from curvfed.server_app.report.page import number
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.score_words import FEW_TESTS, examples_text, few_examples
+from curvfed.tasks.amounts import amount, be
 
 Row = dict[str, Any]
 """A row of the results, for one method."""
@@ -76,15 +77,15 @@ def _relation(row: Row, keys: Sequence[str], reference: str) -> str:
     mean, low, high = (row[key] for key in keys)
     name = row["method"]
     seeds = len(row["scores"])
-    amount = f"{number(abs(100 * mean), 1)} points {'less' if mean < 0 else 'more'}"
-    scored = f"{name} scores {amount} than {reference}"
+    difference = f"{number(abs(100 * mean), 1)} points {'less' if mean < 0 else 'more'}"
+    scored = f"{name} scores {difference} than {reference}"
     if is_constant(low, high):
         if abs(mean) < SAME:
             return f"No: {name} scores the same as {reference} on each of {seeds} seeds."
         return f"{'Yes' if mean > 0 else 'No'}: {scored}, on each of {seeds} seeds."
-    scored += f", the mean over {seeds} seeds"
+    scored += f", the mean over {amount(seeds, 'seed')}"
     if low is None:
-        return f"Not known: {scored}, which are too few for an interval."
+        return f"Not known: {scored}, too few for an interval."
     interval = f"the {LEVEL:.0%} interval, {_span(low, high)},"
     if low > 0:
         return f"Yes: {scored}; {interval} lies above 0."
@@ -105,8 +106,8 @@ def _reading(rows: Sequence[Row]) -> str:
     """The number of pairs, and the meaning of an interval."""
     seeds = len(rows[0]["scores"])
     compared = (
-        f"How to read it: all methods ran with the same {seeds} seeds, which tuning did not use,"
-        " and a difference is the mean of those at each seed."
+        f"How to read it: all methods ran with the same {amount(seeds, 'seed')}, which tuning did"
+        " not use, and a difference is the mean of those at each seed."
     )
     if seeds < MIN_PAIRS:
         return (
@@ -142,7 +143,8 @@ def _about_the_best(rows: Sequence[Row], data: str) -> str:
     seeds = len(first["scores"])
     highest = f"{best} has the highest mean of these {len(rows)} methods on {data}"
     if any(row["low"] is None for row in rows[1:]):
-        return f"{highest}, but {seeds} seeds are too few to show that it is the best."
+        few = f"{amount(seeds, 'seed')} {be(seeds)} too few"
+        return f"{highest}, but {few} to show that it is the best."
     tied = [first, *(row for row in rows[1:] if row["low"] <= 0 <= row["high"])]
     if len(tied) == 1:
         mean, low, high = (-second[key] for key in ("difference", "high", "low"))

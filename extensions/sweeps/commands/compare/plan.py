@@ -11,6 +11,7 @@ from curvfed.extensions.sweeps.commands.compare import OWN_KEYS
 from curvfed.extensions.sweeps.commands.compare.comparison import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Size
 from curvfed.extensions.sweeps.commands.paired import MIN_PAIRS
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.stored_files import write_atomically
 
 SEEDS = "seeds"
@@ -110,8 +111,8 @@ def first_lines(comparison: Comparison, sizes: Sequence[Size]) -> list[str]:
         )
     lines = [
         f"{comparison.data}: {', '.join(comparison.entrants)}",
-        f"{number}: {compared} compare these {len(sizes)} on {seeds} seeds, the others choose their"
-        f" keys by validation on {comparison.numbers['tuning-seeds']}{reason}",
+        f"{number}: {compared} compare these {len(sizes)} on {amount(seeds, 'seed')}, the others"
+        f" choose their keys by validation on {comparison.numbers['tuning-seeds']}{reason}",
         *comparison.notes,
     ]
     if expected > MANY_RUNS and comparison.numbers["budget"] > 1:

@@ -40,12 +40,13 @@ from curvfed.server_app.report.page import (
 )
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find, words_of
 from curvfed.strategies.base.keys import AUTO
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
 
 WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
-    "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
+    "Mean ± standard deviation over {seeds}, {when}. Each configuration is the best of"
     " {tried} by {chooser} on {tuning}, by which the best rival is chosen, too: learning rates,"
     " decays, and at most {budget} other configurations (budget). {intervals}"
     " Start: score of the model before the first round. Worst tenth: mean {measure} of the tenth of"
@@ -264,7 +265,7 @@ def _table(
     intervals = NO_INTERVALS if comparison.numbers["seeds"] < MIN_PAIRS else INTERVALS
     num_tuning = comparison.numbers["tuning-seeds"]
     legend = LEGEND.format(
-        seeds=comparison.numbers["seeds"],
+        seeds=amount(comparison.numbers["seeds"], "seed"),
         tuning="another seed" if num_tuning == 1 else f"{num_tuning} other seeds",
         budget=comparison.numbers["budget"],
         tried=f"{minimum}" if minimum == maximum else f"{minimum} to {maximum}",

@@ -7,6 +7,7 @@ from typing import Any
 
 from curvfed.strategies.base.keys import Scalar
 from curvfed.strategies.config.run_config import defaults
+from curvfed.tasks.amounts import amount
 
 SUPERNODES = "num-supernodes"
 """The number of clients, which is no key of the run config."""
@@ -108,7 +109,7 @@ def setting_words(key: str, value: Any) -> str:
     if isinstance(value, str):
         return words
     if key == SUPERNODES:
-        return f"{words} clients"
+        return amount(words, "client")
     return f"{key_words(key)} = {words}"
 
 

@@ -14,6 +14,7 @@ from curvfed.extensions.sweeps.commands.pages.sweep_table import (
 )
 from curvfed.extensions.sweeps.commands.pages.texts import latex, markdown_page
 from curvfed.server_app.report.page import Page, html_page
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.stored_files import write_atomically
 
 
@@ -38,11 +39,15 @@ def run_notes(runs: Sequence[Run]) -> list[str]:
     """Sentences on missing and failed runs."""
     missing = sum(not run.row for run in runs)
     failed = [run for run in runs if run.error]
-    notes = [f"{missing} of {len(runs)} runs have not been made."] if missing else []
+    runs_words = amount(len(runs), "run")
+    notes = []
+    if missing:
+        verb = "has" if len(runs) == 1 else "have"
+        notes.append(f"{missing} of {runs_words} {verb} not been made.")
     if failed:
         errors = "; ".join(f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN])
         ellipsis = " …" if len(failed) > SHOWN else ""
-        notes.append(f"{len(failed)} of {len(runs)} runs failed: {errors}{ellipsis}")
+        notes.append(f"{len(failed)} of {runs_words} failed: {errors}{ellipsis}")
     return notes
 
 
