@@ -149,7 +149,7 @@ def server_checks(
         Check(
             "registered",
             partial(registry.check_registered, folder),
-            f"`{command('register')}` lets them take part",
+            registry.registered_remedy(folder),
         ),
     ]
     ledger = Ledger(registry.ledger_path(folder))

@@ -127,12 +127,38 @@ def _damage(path: Path) -> str:
 
 
 def read_names(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
-    """The stored names of nodes or of runs."""
+    """The stored names of nodes or of runs; empty before the first.
+
+    Raises
+    ------
+    ClusterError
+        If the file of the nodes is damaged: the next registration would lose their ids.
+    """
+    path = folder.path / file
     try:
-        names: dict[str, str] = json.loads((folder.path / file).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        names: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
+            raise ValueError("it is no table of names and ids")
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        if file != NODES:
+            return {}
+        raise ClusterError(
+            f"{path} cannot be read ({error}): put a backup of it there, or write it anew as"
+            f' {{"NAME": "ID"}}, with the ids in {ledger_path(folder)}; nothing was changed',
+            key="damaged-names",
+        ) from None
     return names
+
+
+def registered_remedy(folder: ServerFolder) -> str:
+    """The remedy for nodes that are not registered; empty if an error has another one."""
+    try:
+        read_names(folder)
+    except ClusterError:
+        return ""
+    return f"`{cluster_command('register', folder.path)}` lets them take part"
 
 
 def write_names(folder: ServerFolder, names: Mapping[str, str], file: str = NODES) -> None:
@@ -147,7 +173,7 @@ def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
     Raises
     ------
     ClusterError
-        If the SuperLink does not answer.
+        If the SuperLink does not answer, or the file of their names is damaged.
     """
     names = {identity: name for name, identity in read_names(folder).items()}
     nodes = flwr(folder, "supernode", "list").ask()["nodes"]
@@ -236,10 +262,13 @@ def check_nodes(folder: ServerFolder) -> str:
 
 
 def add_names(folder: ServerFolder, text: str) -> str:
-    """A text, followed by the names of the nodes with ids in it."""
+    """A text, followed by the names of the nodes with ids in it, if these can be read."""
+    ids: dict[str, str] = {}
+    with contextlib.suppress(ClusterError):
+        ids = read_names(folder)
     names = [
         f"{identity} is {name}"
-        for name, identity in read_names(folder).items()
+        for name, identity in ids.items()
         if re.search(rf"\b{identity}\b", text)
     ]
     if names:

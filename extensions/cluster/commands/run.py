@@ -92,6 +92,8 @@ def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int =
     ConfigError
         If the results folder has a run of this name, and `resume` is not set or that run began
         with other keys.
+    ClusterError
+        If the file with the nodes' names is damaged.
     """
     from curvfed.server_app.directory.run_directory import check_name  # imports torch
     from curvfed.strategies.config.parse import parse
@@ -101,6 +103,7 @@ def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int =
     # The ServerApp refuses this too, but only after a minute.
     if has_begun(directory):
         check_name(parse(config))
+    registry.read_names(folder)  # a damaged file is refused before anything starts
     code = 1
     try:
         with signals(interrupt):

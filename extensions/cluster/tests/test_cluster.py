@@ -709,6 +709,27 @@ def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
     assert registry.read_names(folder) == {}
 
 
+DAMAGED = ('{"north": "4', "", "[]", '"north"', '{"north": 41}', '{"north": ["41"]}')
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_damaged_names_of_nodes_are_named_and_kept(folder, fake, capsys, content):
+    """They do not count as none: the next registration would lose the ids of all nodes."""
+    path = folder.path / registry.NODES
+    path.write_text(content, encoding="utf-8")
+    commands = (["register", "north"], ["revoke", "north"], ["doctor"])
+    for command in commands:
+        assert exit_status("--folder", folder.path, *command) == 1
+        output = capsys.readouterr()
+        said = " ".join((output.out + output.err).split())
+        assert f"{path} cannot be read (" in said
+        assert str(registry.ledger_path(folder)) in said
+    with refuses("damaged-names", "put a backup of it there", error=ClusterError):
+        submitted(folder, fake)
+    assert path.read_text(encoding="utf-8") == content
+    assert not (fake / "asked").exists()
+
+
 def test_a_superlink_that_starts_is_waited_for(folder, fake, monkeypatch, capsys):
     text = (fake / "flwr").read_text()
     silent = '#!/bin/sh\n[ -e "$FAKE/up" ] || { echo Connection to the SuperLink is unavailable; exit 1; }\n'
