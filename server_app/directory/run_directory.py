@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -241,7 +242,7 @@ def default_name(config: RunKeys) -> str:
 
 
 def check_name(config: RunConfig) -> None:
-    """Refuse the run's name for the same reasons as `RunDirectory.open`, without creating anything.
+    """Refuse the run's name for the same reasons as `RunDirectory.open`; nothing stays created.
 
     Raises
     ------
@@ -261,6 +262,12 @@ def check_name(config: RunConfig) -> None:
     place = next(place for place in (path, *path.absolute().parents) if place.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         raise _unwritable(config, path, f"{place} is no folder that this user can write")
+    try:
+        # Rights say too little: root has them in places where nothing can be made.
+        with tempfile.TemporaryDirectory(prefix=".curvfed-", dir=place):
+            pass
+    except OSError as error:
+        raise _unwritable(config, path, error.strerror) from None
 
 
 def _unwritable(config: RunConfig, path: Path, reason: str | None) -> ConfigError:

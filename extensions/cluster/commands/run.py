@@ -91,7 +91,7 @@ def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int =
     ------
     ConfigError
         If the results folder has a run of this name, and `resume` is not set or that run began
-        with other keys.
+        with other keys; or if it cannot be made or written.
     ClusterError
         If the file with the nodes' names is damaged.
     """
@@ -100,9 +100,7 @@ def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int =
 
     config = dict(config)
     directory = ExpectedSummary(config).directory
-    # The ServerApp refuses this too, but only after a minute.
-    if has_begun(directory):
-        check_name(parse(config))
+    check_name(parse(config))  # the ServerApp refuses this too, but only after a minute
     registry.read_names(folder)  # a damaged file is refused before anything starts
     code = 1
     try:

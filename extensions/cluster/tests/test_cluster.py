@@ -709,6 +709,17 @@ def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
     assert registry.read_names(folder) == {}
 
 
+@pytest.mark.parametrize("place", ["file", "file/results"])
+def test_results_that_cannot_be_written_are_refused_before_a_run_is_sent(folder, fake, place):
+    """By Flower the ServerApp would have written them to another folder."""
+    (fake / "file").touch()
+    results = str(fake / place)
+    expected = f'results-dir = "{results}": {results}/one cannot be made ({fake / "file"} is no'
+    with refuses("unwritable", expected, error=ConfigError):
+        submitted(folder, fake, **{"results-dir": results})
+    assert not (fake / "asked").exists()
+
+
 DAMAGED = ('{"north": "4', "", "[]", '"north"', '{"north": 41}', '{"north": ["41"]}')
 
 

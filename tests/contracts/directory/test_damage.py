@@ -3,6 +3,8 @@
 import errno
 import logging
 import random
+import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import FixedFile
+from curvfed.deployments.commands.command import main
 from curvfed.server_app.directory.array_files import read_npz, write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory, check_name
 from curvfed.strategies.config.parse import parse, read_settings
@@ -195,6 +198,29 @@ def test_files_without_a_digest_are_refused(tmp_path):
     (tmp_path / "digest.key").write_bytes(bytes(range(32)))
     with pytest.raises(ConfigError, match=r"digest.key"):
         keyed("data", Node(partition=0, state_path=tmp_path, rules=Policy()))
+
+
+@pytest.mark.parametrize("command", ["check", "simulate", "run"])
+@pytest.mark.parametrize("place", ["file", "locked"])
+def test_results_that_cannot_be_written_are_refused_before_anything_starts(
+    command, place, tmp_path, monkeypatch, capsys
+):
+    """A file in the way, and a folder where nothing can be made whatever its rights say."""
+
+    def refuse(*arguments, **options):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    (tmp_path / "file").touch()
+    (tmp_path / "locked").mkdir()
+    if place == "locked":
+        monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    monkeypatch.setattr(subprocess, "Popen", None)
+    results = tmp_path / place / "results"
+    assert main([command, "method=fedavg", "dataset=trees", f"results-dir={results}"]) == 2
+    error = capsys.readouterr().err
+    assert f'results-dir = "{results}"' in error
+    assert "cannot be made" in error
+    assert not results.exists()
 
 
 @pytest.mark.parametrize("settings", [{}, {"run-name": "run"}, {"run-name": "run", "resume": True}])
