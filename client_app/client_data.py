@@ -20,9 +20,11 @@ from curvfed.strategies.config.holders import MIN_HOLDERS, holders_needed, sums_
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import HOLDERS, Holders, Request
 from curvfed.strategies.wire.store import Store
+from curvfed.tasks.amounts import amount, be
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
@@ -171,6 +173,19 @@ class ClientData:
         """As `leaving`, in sums over examples: of at most `max_examples`. All examples, with a
         smaller weight, would show their numbers in the fractions of a sum."""
         return replace(self.leaving, max_examples=self.max_examples)
+
+    def warn_of_lost_classes(self, number: int, request: Request) -> None:
+        """Tell the node's owner how many classes a reduced weight keeps out of a sum."""
+        if number:
+            log.warning(
+                "%s of round %d: %s %s left out of the sum, because the reduced weight"
+                " (weight-share) takes fewer than %d of their examples",
+                request.header.phase,
+                request.header.round,
+                amount(number, "class"),
+                be(number),
+                self.node.min_class_size,
+            )
 
     def learn_holders(self, request: Request) -> None:
         """Store the holders of classes or entities in a message of a masked run.

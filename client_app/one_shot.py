@@ -58,6 +58,7 @@ def _masked_vector(
             "the sum does not fit the vectors that this client's configuration makes",
             key="sum-size",
         )
+    client.warn_of_lost_classes(half.classes_lost(), request)
     statistics = half.contribution(members, opened.order_numbers)
     if client.node.is_real:
         client.files.notes.write(SUMMED, [request.header.round])

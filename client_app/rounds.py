@@ -177,6 +177,8 @@ def calibrate(client: Client, request: Request) -> Contribution:
     if all(name.startswith(HEAD) for name in client.tensors):  # the features are fixed
         admit_data(client)
     sums, num_examples = class_sums(client, calibration)
+    labels = client.task.train_labels.numpy(force=True)
+    client.warn_of_lost_classes(client.leaving_in_sums.classes_lost(labels), request)
     variances = None
     if calibration.is_private:
         classes, dim = client.model.get_parameter(f"{HEAD}weight").shape

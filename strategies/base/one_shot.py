@@ -152,6 +152,10 @@ class OneShotClient(Half):
         """The names of the classes that the client contributes to."""
         return set()
 
+    def classes_lost(self) -> int:
+        """The number of classes that are not in the sum because of its limit of examples."""
+        return 0
+
     @classmethod
     def conflicts(cls, keys: Any) -> Iterable[tuple[str, str]]:
         """The method's own keys that do not fit a run that hides records, separated by spaces, and

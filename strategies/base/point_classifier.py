@@ -99,6 +99,11 @@ class ClassifierClient(OneShotClient):
         own_few = np.array([names.get(name, False) for name in data.class_names], np.bool_)
         return Leaving(self.minimum, own_few, self.max_examples).examples(data.train_labels)
 
+    def classes_lost(self) -> int:
+        """As `Leaving.classes_lost`."""
+        leaving = Leaving(self.minimum, max_examples=self.max_examples)
+        return leaving.classes_lost(self.points.train_labels)
+
     def evaluate(self, arrays: Arrays) -> tuple[Figures, Arrays]:
         """The accuracy on the test points, and the votes of the training points on the classes of
         groups. Points of classes that stay have no vote."""

@@ -68,6 +68,13 @@ class Leaving:
             return leaves & ~self.few[labels]
         return leaves
 
+    def classes_lost(self, labels: Integers) -> int:
+        """The number of classes with fewer than the minimum among `max_examples`, but not among
+        all examples, by the labels (n,)."""
+        taken = labels[spread(len(labels), self.max_examples)]
+        large = np.unique(labels[in_large_classes(labels, self.minimum)])
+        return len(large) - len(np.unique(taken[in_large_classes(taken, self.minimum)]))
+
 
 @dataclass(frozen=True, eq=False)
 class Statistics:

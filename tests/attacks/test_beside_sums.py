@@ -99,6 +99,31 @@ def test_a_small_class_is_in_no_weight_of_a_calibrated_run(tmp_path, sums):
     assert weights[0] == weights[1]
 
 
+def test_a_node_says_in_its_log_which_number_of_classes_its_smaller_weight_leaves_out(
+    tmp_path, caplog
+):
+    """The class of 12 would leave by its size; of a weight of about a third of the examples it has
+    fewer than 5. Only the node's own log says so."""
+    nodes = []
+    for site, (one, two, three) in enumerate(((120, 120, 12), (20, 20, 20), (20, 20, 20))):
+        counts = {"a": one, "b": two, "c": three}
+        write_classes(tmp_path / f"data{site}", counts, shape=(28, 28), seed=site)
+        place = {
+            "data-path": str(tmp_path / f"data{site}"),
+            "state-path": str(tmp_path / f"{site}"),
+        }
+        nodes.append({"partition-id": site} | place)
+    keys = {"method": "fedavg", "calibration": "ffc", "dataset": "own", "secure_sum": True}
+    made = run(tmp_path, nodes=nodes, num_rounds=1, local_epochs=1, batch_size=16, **keys)
+    lost = [record.getMessage() for record in caplog.records if "weight-share" in record.msg]
+    words = (
+        "calibrate of round 1: 1 class is left out of the sum, because the reduced weight"
+        " (weight-share) takes fewer than 5 of their examples"
+    )
+    assert words in lost
+    assert "left out of the sum" not in str(made.summary)
+
+
 def test_a_smaller_weight_shows_no_fraction_of_a_members_numbers(tmp_path, monkeypatch):
     """A class of a node with most of the examples was 30 in a sum of 40.29126213: 36 examples count
     for its 103, and continued fractions of a class or two said so."""

@@ -25,11 +25,15 @@ GUARD.keys = Privacy(cell=1.0)
 SETTING = Setting(Keys(), RunKeys(), Points(), GUARD, ("a", "b", "c"))
 
 
-def counts(points, labels):
+def client_of(points, labels, leaving):
     is_train = np.ones(len(points), bool)
     data = ClientPoints(points, labels, is_train, ~is_train, SETTING.class_names, -1.0, "", "")
-    site = Site(data, 0, True, Leaving(5), 1.0, lambda revealed, own_points: None)
-    statistics = HistogramClient(SETTING, site).contribution(3, {})
+    site = Site(data, 0, True, leaving, 1.0, lambda revealed, own_points: None)
+    return HistogramClient(SETTING, site)
+
+
+def counts(points, labels):
+    statistics = client_of(points, labels, Leaving(5)).contribution(3, {})
     assert statistics.weight == 0
     return statistics.arrays["sums"]
 
@@ -48,6 +52,14 @@ def test_a_point_changes_one_number_by_one():
         change = all_counts - counts(np.delete(points, left_out, 0), np.delete(labels, left_out))
         assert np.array_equal(np.sort(change)[-2:], [0, 1])
         assert change.sum() == 1
+
+
+def test_a_smaller_weight_leaves_classes_out_that_would_leave_by_their_size():
+    labels = np.repeat([0, 1, 2], [40, 9, 3])
+    points = np.zeros((52, 2))
+    for max_examples, number in ((np.inf, 0), (26, 1), (5, 2)):
+        client = client_of(points, labels, Leaving(5, max_examples=max_examples))
+        assert client.classes_lost() == number
 
 
 def test_cells_hold_their_centres():
