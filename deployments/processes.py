@@ -1,26 +1,20 @@
 """Processes of one machine, for the commands that start programs, for simulated nodes and for the
-runs of a sweep: signals, ports and waiting; and messages between them, in files in memory. A socket
-carries only the place of a message, so that no large array passes through it."""
+runs of a sweep: signals, ports, waiting and the end of a process."""
 
 import contextlib
 import ctypes
-import io
-import itertools
 import os
-import pickle
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import psutil
 
@@ -45,11 +39,6 @@ QUIET = {
 
 NO_PROXIES = ("NO_PROXY", "no_proxy", "no_grpc_proxy")
 """Environment variables with the hosts that a program reaches without a proxy."""
-
-LARGE = 2**14
-"""Bytes from which a value is written once, however many messages have it."""
-
-_PLACE = struct.Struct("qqq")
 
 
 class Interrupted(BaseException):
@@ -195,144 +184,14 @@ def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.2
     return True
 
 
-class Place(NamedTuple):
-    """The place of an object: the number of its parcel, the first byte, and their number."""
-
-    parcel: int
-    start: int
-    size: int
-
-
-class Parcel:
-    """Objects in a file in memory, which ends with the last process that has it open."""
-
-    _numbers = itertools.count()
-
-    def __init__(self) -> None:
-        self.number = next(self._numbers)
-        self.file = os.memfd_create("curvfed")
-        self._size = 0
-        self._large: dict[int, tuple[Place, bytes]] = {}
-
-    def __del__(self) -> None:
-        os.close(self.file)
-
-    def add(self, content: object) -> Place:
-        """Write an object."""
-        stream = io.BytesIO()
-        _Pickler(self, stream).dump(content)
-        return self._write(stream.getvalue())
-
-    def add_large(self, content: bytes) -> Place:
-        """Write large bytes, unless they are there."""
-        if id(content) not in self._large:
-            # Kept, so that no later object has the same id.
-            self._large[id(content)] = (self._write(content), content)
-        return self._large[id(content)][0]
-
-    def _write(self, content: bytes) -> Place:
-        place = Place(self.number, self._size, len(content))
-        view = memoryview(content)
-        while view:
-            written = os.pwrite(self.file, view, self._size)
-            self._size += written
-            view = view[written:]
-        return place
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, parcel: Parcel, stream: io.BytesIO) -> None:
-        super().__init__(stream, pickle.HIGHEST_PROTOCOL)
-        self._parcel = parcel
-
-    def persistent_id(self, value: object) -> Place | None:
-        """The place of large bytes."""
-        if type(value) is bytes and len(value) >= LARGE:
-            return self._parcel.add_large(value)
-        return None
-
-
-class Line:
-    """One end of the connection between a process and its worker."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self.socket = end
-        self._large: dict[Place, bytes] = {}
-
-    def answer(self, handle: Callable[[Any], object]) -> None:
-        """Answer each object of the other process, until it has ended."""
-        with contextlib.suppress(ConnectionError):
-            while (received := self.receive()) is not None:
-                self.post(handle(received))
-
-    def post(self, content: object) -> None:
-        """Send an object; see `send`."""
-        parcel = Parcel()
-        self.send(parcel, parcel.add(content))
-
-    def send(self, parcel: Parcel, place: Place) -> None:
-        """Send the place of an object.
-
-        Raises
-        ------
-        ConnectionError
-            If the other process has ended.
-        """
-        socket.send_fds(self.socket, [_PLACE.pack(*place)], [parcel.file])
-
-    def receive(self) -> Any:
-        """The next object; None if the other process has ended."""
-        try:
-            head, files, _, _ = socket.recv_fds(self.socket, _PLACE.size, 1)
-        except ConnectionError:
-            return None
-        if not head:
-            return None
-        [file] = files
-        try:
-            return self._read(file, Place(*_PLACE.unpack(head)))
-        finally:
-            os.close(file)
-
-    def _read(self, file: int, place: Place) -> Any:
-        previous = self._large
-        # Only of this object: the next one of the phase has the same model, if all clients do.
-        self._large = {}
-
-        def load(large: Place) -> bytes:
-            if large not in self._large:
-                self._large[large] = previous.get(large) or _read_bytes(file, large)
-            return self._large[large]
-
-        unpickler = pickle.Unpickler(io.BytesIO(_read_bytes(file, place)))
-        unpickler.persistent_load = load  # type: ignore[method-assign]
-        return unpickler.load()
-
-
-def _read_bytes(file: int, place: Place) -> bytes:
-    """Bytes of a file in memory; a single read gives at most 2 GiB."""
-    content = os.pread(file, place.size, place.start)
-    while len(content) < place.size:
-        content += os.pread(file, place.size - len(content), place.start + len(content))
-    return content
-
-
-@dataclass(eq=False)
-class Worker:
-    """A worker process, a child of this one, and the connection to it."""
-
-    process: int
-    line: Line
-
-    def end(self) -> str:
-        """End the process, and return how it has ended, such as SIGKILL."""
-        self.line.socket.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.process, signal.SIGKILL)
-        try:
-            code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
-        except ChildProcessError:  # this program does not keep the status of its children
-            return "status unknown"
-        if code < 0:
-            return signal.Signals(-code).name
-        return f"status {code}"
+def kill(process: int) -> str:
+    """End a child of this process by its number, and return how it has ended, such as SIGKILL."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    except ChildProcessError:  # this program does not keep the status of its children
+        return "status unknown"
+    if code < 0:
+        return signal.Signals(-code).name
+    return f"status {code}"

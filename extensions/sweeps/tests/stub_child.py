@@ -2,16 +2,15 @@
 
 import os
 import signal
-import socket
 from collections.abc import Mapping
 
-from curvfed.deployments.processes import Line, follow
-from curvfed.extensions.sweeps.commands.sweep.child import Task
+from curvfed.deployments.processes import follow
+from curvfed.extensions.sweeps.commands.sweep.child import Task, answer_all
 
 
 def serve(descriptor: int, parent: int) -> None:
     follow(parent)
-    Line(socket.socket(fileno=descriptor)).answer(answer)
+    answer_all(descriptor, answer)
 
 
 def answer(task: Task) -> tuple[str, float]:

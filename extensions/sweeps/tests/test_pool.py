@@ -128,10 +128,10 @@ def test_each_process_sees_its_gpus_alone(pool_of, monkeypatch, visible, devices
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     of_slots = pool_of(4, devices, share)
-    lines = [of_slots._line(slot) for slot in range(of_slots.slots)]
-    for line in lines:
-        line.post(tasks("")[0])
-    answers = [line.receive()[0].partition(" ")[2] for line in lines]
+    connections = [of_slots._connection(slot) for slot in range(of_slots.slots)]
+    for connection in connections:
+        connection.send(tasks("")[0])
+    answers = [connection.recv()[0].partition(" ")[2] for connection in connections]
     assert set(answers) == expected
     assert all(answers.count(name) == len(answers) / len(expected) for name in expected)
 

@@ -28,9 +28,10 @@ from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
 from curvfed.client_app.failures import Failure, receive_failures
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
-from curvfed.deployments.processes import SIGNALS, Line, Parcel, Worker, follow
+from curvfed.deployments.processes import SIGNALS, follow, kill
 from curvfed.deployments.simulation import Simulator
 from curvfed.extensions.workers.commands.gpus import gpus_in_turn, workers_of
+from curvfed.extensions.workers.commands.line import Line, Parcel
 from curvfed.extensions.workers.commands.plan import gpu_plan, plan_workers
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log, log_to_stdout
@@ -45,10 +46,18 @@ PATIENCE = 1.0
 
 
 @dataclass(eq=False)
-class _Worker(Worker):
-    """A worker, and the messages that were sent to it and not answered, by id."""
+class _Worker:
+    """The process of a worker, the connection to it, and the messages that were sent to it and not
+    answered, by id."""
 
+    process: int
+    line: Line
     sent: dict[str, Message] = field(default_factory=dict)
+
+    def end(self) -> str:
+        """End the process, and return how it has ended."""
+        self.line.socket.close()
+        return kill(self.process)
 
 
 class WorkerGrid(InProcessGrid):

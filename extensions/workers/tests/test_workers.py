@@ -14,10 +14,11 @@ from equal_runs import figures as figures_of
 from tiers import only
 
 from curvfed.deployments.cores import Cores
-from curvfed.deployments.processes import Parcel, is_alive, wait_until
+from curvfed.deployments.processes import is_alive, wait_until
 from curvfed.extensions.workers.commands import grid as workers
 from curvfed.extensions.workers.commands import plan as worker_plan
 from curvfed.extensions.workers.commands.grid import WorkerGrid
+from curvfed.extensions.workers.commands.line import Parcel
 from curvfed.extensions.workers.commands.plan import plan_workers
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.exchange import FederationError

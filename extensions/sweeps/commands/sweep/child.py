@@ -1,13 +1,15 @@
 """A process of the pool: it makes runs, one after the other, until the command that started it
 ends."""
 
+import contextlib
 import os
-import socket
 import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from curvfed.deployments.processes import Line, follow
+from curvfed.deployments.processes import follow
 from curvfed.deployments.start import collector_off
 from curvfed.extensions.sweeps.commands.sweep import LOGS
 
@@ -28,7 +30,17 @@ class Task(NamedTuple):
 def serve(descriptor: int, parent: int) -> None:
     """Make the runs whose tasks come through a socket from the parent process."""
     follow(parent)
-    Line(socket.socket(fileno=descriptor)).answer(make_run)
+    answer_all(descriptor, make_run)
+
+
+def answer_all(descriptor: int, handle: Callable[[Task], tuple[str, float]]) -> None:
+    """Answer each task of the other process, until it has ended."""
+    with (
+        contextlib.suppress(EOFError, ConnectionError),
+        Connection(descriptor) as connection,
+    ):
+        while True:
+            connection.send(handle(connection.recv()))
 
 
 def make_run(task: Task) -> tuple[str, float]:

@@ -2,19 +2,32 @@
 
 import os
 import select
-import socket
 import sys
 from collections import deque
 from collections.abc import Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.gpus import visible_gpus
-from curvfed.deployments.processes import SIGNALS, Line, Worker
+from curvfed.deployments.processes import SIGNALS, kill
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.simulation import takes_workers
 from curvfed.extensions.sweeps.commands.sweep import child
 from curvfed.extensions.sweeps.commands.sweep.child import Task
+
+
+class _Worker(NamedTuple):
+    """The process of a slot, and the connection to it."""
+
+    process: int
+    connection: Connection
+
+    def end(self) -> str:
+        """End the process, and return how it has ended."""
+        self.connection.close()
+        return kill(self.process)
 
 
 class _Running(NamedTuple):
@@ -52,10 +65,10 @@ class Pool:
         self._gpus = [gpus[first : first + size] for first in range(0, len(gpus), size)] or [[]]
         # Runs with GPUs or several cores share out no cores.
         self._shares = resources.cpus == 1 and not resources.gpus and takes_workers()
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, _Worker] = {}
         self._queue: deque[Task] = deque()
         self._free_slots = list(range(self.slots))
-        self._runs: dict[socket.socket, _Running] = {}
+        self._runs: dict[Connection, _Running] = {}
 
     @property
     def running(self) -> int:
@@ -80,7 +93,10 @@ class Pool:
         ready, _, _ = select.select(list(self._runs), [], [])
         slot, _, task = self._runs.pop(ready[0])
         self._free_slots.insert(0, slot)
-        error, seconds = self._workers[slot].line.receive() or (self._end(slot), 0.0)
+        try:
+            error, seconds = self._workers[slot].connection.recv()
+        except (EOFError, ConnectionError):
+            error, seconds = self._end(slot), 0.0
         self._begin()
         return task, error, seconds
 
@@ -89,14 +105,14 @@ class Pool:
         while self._queue and (free := self._free()):
             workers = max(1, free // len(self._queue)) if self._shares else 1
             slot = self._free_slots[0]
-            line = self._line(slot)
+            connection = self._connection(slot)
             try:
-                line.post(self._queue[0].with_workers(workers))
+                connection.send(self._queue[0].with_workers(workers))
             except ConnectionError:  # the process has ended without a run
                 self._end(slot)
             else:
                 self._free_slots.remove(slot)
-                self._runs[line.socket] = _Running(slot, workers, self._queue.popleft())
+                self._runs[connection] = _Running(slot, workers, self._queue.popleft())
 
     def _free(self) -> int:
         """The number of slots that no worker process of a run takes."""
@@ -107,7 +123,7 @@ class Pool:
         for worker in self._workers.values():
             worker.end()
 
-    def _line(self, slot: int) -> Line:
+    def _connection(self, slot: int) -> Connection:
         """The connection to the process of a slot, which is started if there is none."""
         if slot not in self._workers:
             variables = {
@@ -116,9 +132,9 @@ class Pool:
                 # The same modules as here, whatever lies in the working folder.
                 "PYTHONPATH": os.pathsep.join(sys.path),
             }
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours, theirs = Pipe()
             with theirs:
-                theirs.set_inheritable(True)
+                os.set_inheritable(theirs.fileno(), True)
                 place = f"{theirs.fileno()}, {os.getpid()}"
                 code = f"from {child.__name__} import serve; serve({place})"
                 words = [sys.executable, "-P", "-u", "-c", code]
@@ -130,8 +146,8 @@ class Pool:
                 except OSError:  # too many processes
                     ours.close()
                     raise
-            self._workers[slot] = Worker(process, Line(ours))
-        return self._workers[slot].line
+            self._workers[slot] = _Worker(process, ours)
+        return self._workers[slot].connection
 
     def _end(self, slot: int) -> str:
         """Remove the process of a slot, which has ended, and return the error of its run."""
