@@ -90,7 +90,6 @@ IMAGES = Kind(
     models=(
         "cnn",
         "convnet",
-        "resnet18",
         *plugins.additions(IMAGE_NETWORKS),
         FEATURES,
     ),

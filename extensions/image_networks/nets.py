@@ -1,13 +1,19 @@
-"""Bodies of image networks, as those of `curvfed.tasks.images.nets`."""
+"""Bodies of image networks, as those of `curvfed.tasks.images.nets`, some made of torchvision's
+blocks."""
 
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 
 from curvfed.tasks.images.nets import (
-    WIDTHS,
     checked,
     convolution,
-    residual,
-    tin_stride,
+    normalisation,
+    start,
     torchvision_module,
 )
 
@@ -28,6 +34,74 @@ _MOBILENETV2 = (
 )
 """(expansion, channels, blocks, stride of the first block) of the stages of MobileNetV2; 0 stands
 for TIN_S."""
+
+
+def tin_stride(height: int, width: int) -> int:
+    """TIN_S of the tables in SphereFed, appendix F.1: 2 from 64x64 on (TinyImageNet), else 1."""
+    return 2 if min(height, width) >= 64 else 1
+
+
+WIDTHS = (64, 128, 256, 512)
+
+
+def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 15: ResNet-18 for small images, with a 3x3 stem and no pooling before the
+    blocks.
+
+    The table's NormLayer(256) after a convolution to 512 channels is a misprint. It lists neither
+    the shortcuts, a 1x1 convolution with normalisation where the number of channels or pixels
+    changes, nor that the second ReLU of a block follows the sum. From 64x64 on the first block
+    halves height and width.
+    """
+    stem = convolution(shape[0], WIDTHS[0], 3, 1, norm)
+    return residual(stem, tin_stride(*shape[1:]), norm)
+
+
+def residual(
+    stem: nn.Module,
+    first_stride: int,
+    norm: str,
+    finish: Callable[[nn.Module, int], nn.Module] | None = None,
+) -> tuple[nn.Module, int]:
+    """The blocks of ResNet-18 after a stem, and the means of their channels.
+
+    Parameters
+    ----------
+    stem : Module
+        To 64 channels.
+    first_stride : int
+        The stride of the first block.
+    norm : str
+    finish : callable, optional
+        From the last normalisation of a block and its number of channels to what follows in its
+        place.
+    """
+    basic_block = torchvision_module("models.resnet").BasicBlock
+
+    def block(channels: int, out: int, stride: int) -> Any:
+        same = channels == out and stride == 1
+        shortcut = None if same else convolution(channels, out, 1, stride, norm, relu=False)
+        layer = basic_block(
+            channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm)
+        )
+        if finish:
+            layer.bn2 = finish(layer.bn2, out)
+        for module in layer.modules():
+            if isinstance(module, nn.Conv2d):
+                # torchvision's block takes its biases from the normalisation.
+                if norm == "none" and module.bias is None:
+                    module.bias = nn.Parameter(torch.zeros(out))
+                start(module, "relu")
+        return layer
+
+    parts: OrderedDict[str, nn.Module] = OrderedDict(stem=stem)
+    channels = WIDTHS[0]
+    for number, out in enumerate(WIDTHS, 1):
+        stride = first_stride if number == 1 else 2
+        parts[f"layer{number}"] = nn.Sequential(block(channels, out, stride), block(out, out, 1))
+        channels = out
+    pooled = OrderedDict(pool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten())
+    return nn.Sequential(parts | pooled), channels
 
 
 def resnet18_7x7(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
@@ -114,6 +188,7 @@ def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), 1280
 
 
+RESNET18 = checked("resnet18", resnet18, 8)
 RESNET18_7X7 = checked("resnet18-7x7", resnet18_7x7, 8)
 VGG13 = checked("vgg13", vgg13, 16)
 MOBILENETV2 = checked("mobilenetv2", mobilenetv2, 8)

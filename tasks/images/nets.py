@@ -1,17 +1,14 @@
-"""The bodies of the image networks by name, some made of torchvision's blocks: they map images (n,
-c, h, w) to features (n, width). Each function takes the shape (c, h, w) of an image and the
-normalisation, an entry of `NORMS`, and returns the body and its width. All weights are drawn from
-torch's default generator."""
+"""The bodies of the image networks by name: they map images (n, c, h, w) to features (n, width).
+Each function takes the shape (c, h, w) of an image and the normalisation, an entry of `NORMS`, and
+returns the body and its width. All weights are drawn from torch's default generator."""
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Literal
 
-import torch
 from torch import nn
 
 from curvfed.tasks import plugins
@@ -93,74 +90,6 @@ def start(layer: nn.Conv2d, activation: Literal["relu", "linear"]) -> None:
         nn.init.zeros_(layer.bias)
 
 
-def tin_stride(height: int, width: int) -> int:
-    """TIN_S of the tables in SphereFed, appendix F.1: 2 from 64x64 on (TinyImageNet), else 1."""
-    return 2 if min(height, width) >= 64 else 1
-
-
-WIDTHS = (64, 128, 256, 512)
-
-
-def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """SphereFed, Table 15: ResNet-18 for small images, with a 3x3 stem and no pooling before the
-    blocks.
-
-    The table's NormLayer(256) after a convolution to 512 channels is a misprint. It lists neither
-    the shortcuts, a 1x1 convolution with normalisation where the number of channels or pixels
-    changes, nor that the second ReLU of a block follows the sum. From 64x64 on the first block
-    halves height and width.
-    """
-    stem = convolution(shape[0], WIDTHS[0], 3, 1, norm)
-    return residual(stem, tin_stride(*shape[1:]), norm)
-
-
-def residual(
-    stem: nn.Module,
-    first_stride: int,
-    norm: str,
-    finish: Callable[[nn.Module, int], nn.Module] | None = None,
-) -> tuple[nn.Module, int]:
-    """The blocks of ResNet-18 after a stem, and the means of their channels.
-
-    Parameters
-    ----------
-    stem : Module
-        To 64 channels.
-    first_stride : int
-        The stride of the first block.
-    norm : str
-    finish : callable, optional
-        From the last normalisation of a block and its number of channels to what follows in its
-        place.
-    """
-    basic_block = torchvision_module("models.resnet").BasicBlock
-
-    def block(channels: int, out: int, stride: int) -> Any:
-        same = channels == out and stride == 1
-        shortcut = None if same else convolution(channels, out, 1, stride, norm, relu=False)
-        layer = basic_block(
-            channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm)
-        )
-        if finish:
-            layer.bn2 = finish(layer.bn2, out)
-        for module in layer.modules():
-            if isinstance(module, nn.Conv2d):
-                # torchvision's block takes its biases from the normalisation.
-                if norm == "none" and module.bias is None:
-                    module.bias = nn.Parameter(torch.zeros(out))
-                start(module, "relu")
-        return layer
-
-    parts: OrderedDict[str, nn.Module] = OrderedDict(stem=stem)
-    channels = WIDTHS[0]
-    for number, out in enumerate(WIDTHS, 1):
-        stride = first_stride if number == 1 else 2
-        parts[f"layer{number}"] = nn.Sequential(block(channels, out, stride), block(out, out, 1))
-        channels = out
-    pooled = OrderedDict(pool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten())
-    return nn.Sequential(parts | pooled), channels
-
-
 Build = Callable[[tuple[int, int, int], str], tuple[nn.Module, int]]
 
 CONVNET = ((32, 1), (64, 2), (64, 2), (64, 1), (128, 2), (128, 1), (256, 2))
@@ -239,7 +168,6 @@ def _added(name: str, shape: tuple[int, int, int], norm: str) -> tuple[nn.Module
 NETS: dict[str, Build] = {
     "cnn": checked("cnn", cnn, 8),
     "convnet": checked("convnet", convnet, 8),
-    "resnet18": checked("resnet18", resnet18, 8),
     **{name: partial(_added, name) for name in plugins.additions(IMAGE_NETWORKS)},
     FEATURES: checked(FEATURES, features, 1),
 }

@@ -8,7 +8,7 @@ import pytest
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.public_data.image_readers import read_named
 from curvfed.extensions.public_data.rows import IMAGE_SETS
-from curvfed.tasks.images.nets import resnet18
+from curvfed.tasks.images.nets import NETS
 
 REASON = "operator torchvision::nms does not exist"
 
@@ -28,7 +28,7 @@ def misfit(tmp_path, monkeypatch):
     "use",
     [
         lambda folder: read_named(IMAGE_SETS["mnist"], folder),
-        lambda folder: resnet18((3, 32, 32), "group"),
+        lambda folder: NETS["resnet18"]((3, 32, 32), "group"),
     ],
     ids=["a data set", "a network"],
 )

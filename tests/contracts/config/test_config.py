@@ -122,7 +122,7 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(raw):
     [
         {"model": "gin"},
         {"method": "local", "model": "cnn"},
-        {"method": "fedavg", "partition": "metis", "model": "resnet18"},
+        {"method": "fedavg", "partition": "metis", "model": "convnet"},
     ],
 )
 def test_real_nodes_may_bring_what_no_data_set_names(raw):
