@@ -1,12 +1,7 @@
-"""Find the files of a data set, and download those of a public one by the package that publishes
-them."""
+"""Find the files of a data set. An extension downloads those of a public one, by the package that
+publishes them."""
 
-import hashlib
-import logging
 import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,19 +11,12 @@ from typing import Any, Generic, TypeVar
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
-log = logging.getLogger("curvfed")
-
 Raw = TypeVar("Raw")
 Result = TypeVar("Result")
 
-PROBE_URL = "https://github.com"
-PROBE_SECONDS = 8.0
-DOWNLOAD_SECONDS = 600.0
-
-_PROBE = (
-    "import sys, urllib.request; urllib.request.urlopen(sys.argv[1],"
-    " timeout=float(sys.argv[2])).close()"
-)
+DOWNLOADS = "downloads"
+"""The group of the function that downloads public data: "download", from a `PublicData`, the data
+folder, and the function that finds the files, to the result of that."""
 
 
 @dataclass(frozen=True)
@@ -145,15 +133,6 @@ class PublicData:
         command = f'python -c "{code}"'
         return f"pip install {self.package} && {command}" if self.package else command
 
-    def _log_checksums(self, data_dir: Path) -> None:
-        """Log the downloaded files with their SHA-256: not every publisher states a checksum."""
-        folder = self.folder(data_dir)
-        if folder is None:
-            return
-        for name in self.files:
-            digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-            log.info("downloaded %s, SHA-256 %s", folder / name, digest)
-
     def find_or_download(self, data_dir: Path, find: Callable[[], Result | None]) -> Result:
         """The result of `find`, after a download if it returns None at first.
 
@@ -167,23 +146,14 @@ class PublicData:
         if result is not None:
             return result
         self.check_published(data_dir)
-        top = data_dir.expanduser()
-        first = Path(self.folders[0])
-        try:
-            folder = first.relative_to(self.root).parts[0]
-            fetch(f"import sys; {self.fetch.format(root='sys.argv[1]')}", top / self.root, folder)
-            reason = "the download lacks some"
-        except OSError as error:
-            reason = str(error)
-        result = find()
-        if result is not None:
-            self._log_checksums(data_dir)
-            return result
-        raise DataError(
-            f"{self._absent(data_dir)}, and the download fails: {reason}. On a machine with a"
-            f" network run:\n{self.command(data_dir)}\nand copy {top / first.parts[0]} here.",
-            key="no-public-data",
-        )
+        if not plugins.additions(DOWNLOADS):
+            raise DataError(
+                f"{self.absent(data_dir)}; this downloads them:\n{self.command(data_dir)}"
+                f"{plugins.absent_hint(DOWNLOADS)}",
+                key="no-public-data",
+            )
+        downloaded: Result = plugins.addition(DOWNLOADS, "download")(self, data_dir, find)
+        return downloaded
 
     def check_published(self, data_dir: Path) -> None:
         """Refuse absent files that cannot be downloaded.
@@ -194,12 +164,12 @@ class PublicData:
         """
         if not self.fetch:
             raise DataError(
-                f"{self._absent(data_dir)}, and are not published; make them by {self.origin}, and"
+                f"{self.absent(data_dir)}, and are not published; make them by {self.origin}, and"
                 " put them there",
                 key="no-public-data",
             )
 
-    def _absent(self, data_dir: Path) -> str:
+    def absent(self, data_dir: Path) -> str:
         """Which files are absent, and from which folders."""
         names = f" ({', '.join(self.files)})" if self.files else ""
         places = " nor in ".join(map(str, self.search_folders(data_dir)))
@@ -239,51 +209,6 @@ def explain_reading(dataset: str) -> str:
     if ending := Path(dataset).suffix:
         return f"it is read as a file because it ends in {ending} and is no data set's name"
     return "it is read as a data set's name because it has neither a / nor an ending, as paths have"
-
-
-def fetch(code: str, root: Path, folder: str) -> None:
-    """Run `code`, which downloads files into `folder` below its argument, and move the files into
-    `root/folder`.
-
-    Each file is moved atomically. The packages lack a time limit and write processed files next to
-    the raw ones, so the code runs in a separate process, in a temporary folder, and only after a
-    short probe of the network.
-
-    Raises
-    ------
-    OSError
-        No network, no such package, a failed download, or a read-only folder; the text says which.
-    """
-    _python(_PROBE, PROBE_URL, str(PROBE_SECONDS), seconds=PROBE_SECONDS)
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as scratch:
-        _python(code, scratch, seconds=DOWNLOAD_SECONDS)
-        downloads = Path(scratch) / folder
-        for path in sorted(downloads.rglob("*")):
-            place = path.relative_to(downloads)
-            if path.is_file() and place.parts[0] != "processed":
-                target = root / folder / place
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(path, target)
-
-
-def _python(code: str, *arguments: str, seconds: float) -> None:
-    """Run Python code in a separate process; raise OSError with its last line if it fails or takes
-    too long."""
-    try:
-        # Without standard input a package that asks a question fails and does not wait.
-        process = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-        )
-    except subprocess.TimeoutExpired:
-        raise OSError(f"no answer within {seconds:g} s") from None
-    if process.returncode:
-        lines = process.stderr.strip().splitlines()
-        raise OSError(lines[-1] if lines else f"exit code {process.returncode}")
 
 
 _FETCH = (

@@ -19,7 +19,7 @@ SHIPPED = {
     "model_code": ("model-code",),
     "node_batches": ("graph-tasks",),
     "privacy": ("guards", "figures"),
-    "public_data": ("public-data",),
+    "public_data": ("public-data", "downloads"),
     "reports": ("report", "documents", "sinks", "sink-feeds"),
     "robust": ("aggregations", "aggregation-choices"),
     "sweeps": ("commands",),

@@ -9,7 +9,6 @@ from errors import refuses
 from format_fixtures import write_ogb
 from graph_fixtures import PLANTED_NODES, planted
 
-from curvfed.tasks import public_data
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.dataset import GraphDataset
@@ -53,7 +52,7 @@ def ogb(tmp_path, monkeypatch):
         f"        shutil.copytree({str(origin)!r}, root + '/' + name.replace('-', '_'))\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    monkeypatch.setattr(public_data, "_PROBE", "")
+    monkeypatch.setattr("curvfed.extensions.public_data.downloads._PROBE", "")
     return package
 
 

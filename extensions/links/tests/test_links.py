@@ -116,7 +116,7 @@ def address(tmp_path, monkeypatch):
         thread = Thread(target=server.serve_forever)
         thread.start()
         address = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", address)
+        monkeypatch.setattr("curvfed.extensions.public_data.downloads.PROBE_URL", address)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         yield address
         server.shutdown()
@@ -194,7 +194,7 @@ def test_an_archive_without_the_root_of_a_part_is_named(tmp_path):
 
 
 def test_without_a_network_the_folder_and_the_command_are_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("curvfed.extensions.public_data.downloads.PROBE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with pytest.raises(DataError, match=r"go-basic\.obo") as refused:
         LinkDataset(LinkSpec("gene-ontology", tmp_path)).locate()

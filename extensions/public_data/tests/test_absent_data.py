@@ -4,8 +4,8 @@ import pytest
 
 import curvfed
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.public_data import downloads
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks import public_data
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_so_is_a_run_in_python(tmp_path):
 
 def test_the_download_is_tried_before_the_run(tmp_path, monkeypatch, capsys, keys):
     fetched = []
-    monkeypatch.setattr(public_data, "fetch", lambda code, root, folder: fetched.append(root))
+    monkeypatch.setattr(downloads, "fetch", lambda code, root, folder: fetched.append(root))
     assert main(["simulate", "dataset=Cora", *keys]) == 2
     assert fetched == [tmp_path / "data" / "planetoid"]
     assert "the download lacks some" in capsys.readouterr().err

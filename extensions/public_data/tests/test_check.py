@@ -26,7 +26,8 @@ def said(capsys, *arguments: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
     monkeypatch.setattr(
-        "curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download")
+        "curvfed.extensions.public_data.downloads.fetch",
+        lambda *_: pytest.fail("check must not download"),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from errors import refuses
 from graph_fixtures import write_amazon, write_minesweeper, write_planetoid
 
-from curvfed.tasks import public_data
+from curvfed.extensions.public_data import downloads
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
@@ -55,7 +55,7 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
             write_planetoid(Path(arguments[0]), "Cora", folder=".")
             (Path(arguments[0]) / "Cora" / "processed").mkdir()
 
-    monkeypatch.setattr(public_data, "_python", played)
+    monkeypatch.setattr(downloads, "_python", played)
     graph = GraphDataset(GraphSpec("cora", tmp_path / "data"), tmp_path / "cache").client(0, 1)
     assert len(graph.labels) == 600
     assert len(calls) == 2

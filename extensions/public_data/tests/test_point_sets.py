@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from errors import refuses
 
+from curvfed.extensions.public_data import downloads
 from curvfed.extensions.public_data.rows import POINT_SETS
-from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
@@ -58,7 +58,7 @@ def test_an_embedding_is_downloaded(tmp_path, monkeypatch):
         assert OLSSON_SHA256 in code
         write_embedding(root / folder, "olsson")
 
-    monkeypatch.setattr(public_data, "fetch", fetch)
+    monkeypatch.setattr(downloads, "fetch", fetch)
     assert PointDataset(PointSpec("olsson", tmp_path)).client(0, 1).points.shape == (34, 2)
 
 
@@ -86,7 +86,7 @@ def test_an_embedding_that_is_absent_offline(tmp_path, monkeypatch):
     def fetch(code, root, folder):
         raise OSError("no answer within 8 s")
 
-    monkeypatch.setattr(public_data, "fetch", fetch)
+    monkeypatch.setattr(downloads, "fetch", fetch)
     with pytest.raises(DataError) as caught:
         PointDataset(PointSpec("olsson", tmp_path)).client(0, 2)
     message = str(caught.value)

@@ -8,7 +8,7 @@ import pytest
 from errors import refuses
 from image_fixtures import CIFAR10, rows_of, write_cifar, write_classes, write_idx, write_tiny
 
-from curvfed.tasks import public_data
+from curvfed.extensions.public_data import downloads
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
@@ -150,7 +150,7 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
             write_idx(Path(arguments[0]))
             (Path(arguments[0]) / "archive.tar.gz").touch()
 
-    monkeypatch.setattr(public_data, "_python", played)
+    monkeypatch.setattr(downloads, "_python", played)
     spec = ImageSpec("mnist", tmp_path / "data")
     assert len(ImageDataset(spec, tmp_path / "cache").test().labels) == 40
     assert len(calls) == 2

@@ -9,7 +9,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError, KeyedError
-from curvfed.tasks.public_data import find_path
+from curvfed.tasks.public_data import PublicData, find_path
 from curvfed.tasks.registry import NAMED
 
 REFUSED = [
@@ -48,6 +48,16 @@ def test_an_absent_path_names_no_absent_command(no_commands, tmp_path):
     with pytest.raises(DataError) as refusal:
         find_path("./nothere", tmp_path)
     assert "`curvfed " not in str(refusal.value)
+
+
+def test_absent_public_data_name_the_command_where_nothing_downloads(monkeypatch, tmp_path):
+    monkeypatch.setattr(plugins, "additions", lambda kind: [])
+    data = PublicData("Birds", ("birds",), ("a.npz",), "fetch({root})", "b", task="points")
+    with pytest.raises(DataError) as refusal:
+        data.find_or_download(tmp_path, lambda: None)
+    for fact in (str(tmp_path / "birds"), "a.npz", data.command(tmp_path)):
+        assert fact in str(refusal.value)
+    assert data.find_or_download(tmp_path, lambda: 1) == 1
 
 
 @pytest.mark.parametrize("command", ["methods", "datasets", "presets"])
