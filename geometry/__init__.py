@@ -20,7 +20,6 @@ _HOMES = {
     "PoincareSVM": "svm",
     "convex_hull": "hull",
     "forman_ricci": "curvature",
-    "hydra": "",
     "lorentz": "",
     "min_norm_point": "min_norm",
     "normal_coordinates": "",

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.extensions.links.charts import Hyperboloid, Normal
 from curvfed.extensions.links.relations import (
     OPERATORS,
     Place,
@@ -17,7 +18,6 @@ from curvfed.extensions.links.relations import (
     quotients,
 )
 from curvfed.extensions.links.rows import chosen_rows, squared_distance
-from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import root
 
 COORDINATES: dict[str, type[Hyperboloid]] = {"normal": Normal, "hyperboloid": Hyperboloid}
@@ -169,9 +169,9 @@ class Rows(Embedding):
     for all tails, so neither a choice among them nor a rank depends on it.
 
     Rows are normal coordinates v, at distance 2|v| from the origin, or space coordinates of the
-    hyperboloid (`curvfed.geometry.frames`). For c to 0 their distances tend to 2|v − w| and |v −
-    w|, which are those at c = 0. A learned curvature is −exp(−2k); the coordinates then are those
-    of the curvature from which training starts, and training scales their distances.
+    hyperboloid (`curvfed.extensions.links.charts`). For c to 0 their distances tend to 2|v − w| and
+    |v − w|, which are those at c = 0. A learned curvature is −exp(−2k); the coordinates then are
+    those of the curvature from which training starts, and training scales their distances.
     """
 
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:

@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.extensions.links.charts import Hyperboloid, Normal
 from curvfed.extensions.links.rows import (
     chosen_rows,
     quotients_by_number,
     squared_distance,
     squared_distance_by_number,
 )
-from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import asinhc, root, squared
 
 START = 1e-2

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from curvfed.geometry.frames import Hyperboloid
+from curvfed.extensions.links.charts import Hyperboloid
 
 
 def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor) -> Tensor:

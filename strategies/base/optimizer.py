@@ -12,7 +12,7 @@ from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
 from curvfed.geometry.arrays import Floats
-from curvfed.geometry.frames import Hyperboloid
+from curvfed.geometry.frames import Chart
 from curvfed.strategies.base.statistics import add_prefix
 from curvfed.strategies.base.tensors import copy_tensors
 
@@ -264,7 +264,7 @@ class Riemannian(NamedOptimizer):
     Parameters
     ----------
     parameters : mapping of str to Parameter
-    charts : mapping of str to Hyperboloid
+    charts : mapping of str to Chart
         The coordinates of the curved parameters among them.
     make : callable
         Makes the flat optimiser of parameters by name.
@@ -273,7 +273,7 @@ class Riemannian(NamedOptimizer):
     def __init__(
         self,
         parameters: Mapping[str, nn.Parameter],
-        charts: Mapping[str, Hyperboloid],
+        charts: Mapping[str, Chart],
         make: Callable[[Mapping[str, nn.Parameter]], NamedOptimizer],
     ) -> None:
         self._charts = charts

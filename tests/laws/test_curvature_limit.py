@@ -13,7 +13,7 @@ from curvature_limits import SIZES, a_round, orders, shaken, values
 from torch import Tensor, nn
 
 from curvfed.geometry import normal_coordinates
-from curvfed.geometry.frames import Hyperboloid
+from curvfed.geometry.frames import Chart
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs import lorentz_layers, lorentz_modules
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
@@ -141,7 +141,7 @@ def test_at_curvature_0_nothing_curved_runs(method, task, tmp_path, monkeypatch)
         monkeypatch.setattr(getattr(lorentz_layers, function), "apply", refuse)
     monkeypatch.setattr(lorentz_modules._Convolution, "apply", refuse)
     monkeypatch.setattr(normal_coordinates, "cdist", refuse)
-    monkeypatch.setattr(Hyperboloid, "__init__", refuse)
+    monkeypatch.setattr(Chart, "__init__", refuse)
     key = METHODS[method].curvature_key.replace(".", "__")
     settings = QUICK[task] | {"method": method, "num_rounds": 1, key: 0.0}
     done = run(tmp_path, "flat", **settings)

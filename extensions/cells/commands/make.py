@@ -7,9 +7,9 @@ import numpy as np
 import torch
 
 from curvfed.extensions.cells.expression import Expression
+from curvfed.extensions.cells.hydra import hydra
 from curvfed.extensions.cells.methods.pca import principal
 from curvfed.geometry.arrays import Floats
-from curvfed.geometry.hydra import hydra
 from curvfed.geometry.poincare import dist, exp0, log0
 from curvfed.tasks.errors import DataError
 

@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from curvfed.extensions.links.charts import Hyperboloid
 from curvfed.extensions.links.names import SPACE_MODELS
 from curvfed.extensions.links.row_means import Stream, mean_rows, mean_terms
 from curvfed.geometry.arrays import Array
-from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import CHOSEN, Rate, Scalar, Table
 from curvfed.strategies.base.learner import Learner, Local

@@ -5,8 +5,8 @@ import pytest
 import torch
 from frame_rows import rows_of
 
+from curvfed.extensions.links.charts import Hyperboloid, Normal
 from curvfed.extensions.links.models import LinkModelSpec
-from curvfed.geometry.frames import Hyperboloid, Normal
 
 DTYPES = [torch.float32, torch.float64]
 

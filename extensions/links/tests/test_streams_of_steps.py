@@ -7,8 +7,8 @@ from app_runs import run
 from tiers import only
 from torch import nn
 
+from curvfed.extensions.links.charts import Hyperboloid, Normal
 from curvfed.extensions.links.row_means import Stream, mean_rows
-from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.strategies.base.optimizer import SGD, Riemannian
 
 

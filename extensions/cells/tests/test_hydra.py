@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from curvfed.geometry.hydra import LONGEST, hydra
+from curvfed.extensions.cells.hydra import LONGEST, hydra
 
 
 def exact(points, curvature):

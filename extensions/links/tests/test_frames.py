@@ -4,8 +4,9 @@ import pytest
 import torch
 from frame_rows import rows_of
 
+from curvfed.extensions.links.charts import Hyperboloid, Normal
 from curvfed.geometry import lorentz
-from curvfed.geometry.frames import Hyperboloid, Normal, farthest
+from curvfed.geometry.frames import farthest
 
 CHARTS = [Hyperboloid(), Normal(), Hyperboloid(-4.0), Normal(-0.25)]
 DTYPES = [torch.float32, torch.float64]
