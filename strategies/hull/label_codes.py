@@ -72,7 +72,8 @@ class BinaryCode:
 
 MAX_LABELS = 2000
 """Largest number of slots."""
-# largest prime factor of p^h − 1: discrete logarithms take 2^17 to 2^20 steps, under a second
+# largest prime factor of p^h − 1; no prime power in it is then larger. Discrete logarithms take 2^17
+# to 2^20 steps, under a second
 _SMOOTH = 2**34
 
 
@@ -208,34 +209,22 @@ def _logarithms(field: Any, elements: Integers) -> list[int]:
     targets = [field(row) for row in elements.tolist()]
     logs = [0] * len(targets)
     modulus = 1
-    for factor, exponent in ((int(factor), exponent) for factor, exponent in fmpz(order).factor()):
-        base = generator ** (order // factor)
-        order_part = 1
-        digits = [0] * len(targets)
-        for _ in range(exponent):
-            order_part *= factor
-            residues = [
-                (y * generator ** (order - digit)) ** (order // order_part)
-                for y, digit in zip(targets, digits, strict=True)
-            ]
-            steps = _steps(field, base, factor, residues)
-            digits = [
-                digit + step * (order_part // factor)
-                for digit, step in zip(digits, steps, strict=True)
-            ]
-        inverse = pow(modulus, -1, order_part)
+    for factor, exponent in fmpz(order).factor():
+        part = int(factor) ** exponent
+        residues = [target ** (order // part) for target in targets]
+        digits = _steps(field, generator ** (order // part), part, residues)
+        inverse = pow(modulus, -1, part)
         logs = [
-            log + modulus * ((digit - log) * inverse % order_part)
+            log + modulus * ((digit - log) * inverse % part)
             for log, digit in zip(logs, digits, strict=True)
         ]
-        modulus *= order_part
+        modulus *= part
     return logs
 
 
 def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
-    """Logarithms to a base of prime order, for all targets at once, by baby steps and giant
-    steps.
-    """
+    """Logarithms to a base of this order, for all targets at once, by baby steps and giant
+    steps."""
     prime = int(field.prime())
     degree = int(field.degree())
     digits = prime ** np.arange(degree, dtype=np.int64)
