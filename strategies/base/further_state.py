@@ -110,10 +110,14 @@ def unpacked(arrays: Arrays) -> tuple[dict[str, Any], list[str]]:
     """Inverse of `packed`: the attributes, and those that were not stored, each with its type."""
     if _OUTLINE not in arrays:
         return {}, []
-    outline = json.loads(arrays[_OUTLINE].tobytes())
-    missing = [f"{name}: {kind}" for name, entry in outline.items() if (kind := _unstored(entry))]
-    whole = {name: entry for name, entry in outline.items() if not _unstored(entry)}
-    return {name: _value(entry, arrays) for name, entry in whole.items()}, missing
+    attributes = {}
+    missing = []
+    for name, entry in json.loads(arrays[_OUTLINE].tobytes()).items():
+        try:
+            attributes[name] = _value(entry, arrays)
+        except _NotStoredError as error:
+            missing.append(f"{name}: {error}")
+    return attributes, missing
 
 
 def _outline(value: Any, arrays: list[Array]) -> list[Any]:
@@ -140,21 +144,15 @@ def _is_numpys(generator: np.random.BitGenerator) -> bool:
     return getattr(np.random, kind.__name__, None) is kind
 
 
-def _unstored(entry: list[Any]) -> str:
-    """The type of the first value inside that was not stored; "" for none."""
-    kind, content = entry
-    if kind == "unstored":
-        return str(content)
-    items = [item for _, item in content] if kind == "dict" else []
-    if kind in ("list", "tuple"):
-        items = content
-    if kind == "generator":
-        items = [content]
-    return next(filter(None, map(_unstored, items)), "")
+class _NotStoredError(Exception):
+    """A value of this type was not stored."""
 
 
 def _value(entry: list[Any], arrays: Arrays) -> Any:
+    """The value with this kind and content. Raises `_NotStoredError`."""
     kind, content = entry
+    if kind == "unstored":
+        raise _NotStoredError(content)
     if kind == "array":
         return arrays[f"{FURTHER}{content}"]
     if kind == "number":

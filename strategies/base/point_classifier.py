@@ -134,10 +134,9 @@ class ClassifierClient(OneShotClient):
         voted = name_groups(voting, data.train_labels[leaves], num_groups, len(data.class_names))
         votes = client_votes(voted, voting, data.class_names, classes)
         score = accuracy(classifier.predict(data.test_points), data.test_labels, names)
-        if score is None:
-            return {}, {VOTES: votes, FALLEN: np.zeros(1)}
-        is_fallen = float(self._falls_short(score))
-        return {"score": score}, {VOTES: votes, FALLEN: np.array([is_fallen])}
+        is_fallen = score is not None and self._falls_short(score)
+        arrays = {VOTES: votes, FALLEN: np.array([float(is_fallen)])}
+        return {} if score is None else {"score": score}, arrays
 
     def _falls_short(self, score: float) -> bool:
         """Whether the run's classifier is far less accurate than a model of this client's own

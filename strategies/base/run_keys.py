@@ -6,19 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from curvfed.strategies.base.keys import CHOSEN, Form, OfExtensions, Rate, Table
-from curvfed.strategies.base.shared_tables import FLOWER
+from curvfed.strategies.base.shared_tables import FLOWER, Name
 from curvfed.tasks import plugins
 
-RunName = Annotated[
-    str,
-    Form(
-        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$",
-        words=(
-            "a name of up to 128 letters (A to Z, a to z), digits and . _ -, the first a letter or"
-            ' a digit, or ""'
-        ),
-    ),
-]
 Device = Annotated[
     str,
     Form(
@@ -125,7 +115,7 @@ class RunKeys(Table):
     ~/curvfed/data"""
     results_dir: str = ""
     """folder of the run directories; empty: ~/curvfed/results"""
-    run_name: RunName = ""
+    run_name: Name = ""
     """name of the run directory; empty: method-dataset-seed-time in UTC"""
     resume: bool = False
     """resume the run with this run-name from its last checkpoint"""

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from curvfed.strategies.base.keys import Form, Rate, Table
 
-EncoderName = Annotated[
+Name = Annotated[
     str,
     Form(
         pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$",
@@ -55,7 +55,7 @@ class Images(Table):
     """bits of white in files with 16 bits per channel, such as 12 for values up to 4095; a higher
     value is an error. auto: 8, 12 or 16, by the highest value of a node's images; the nodes of a
     run must have one number, with which predict reads new images too"""
-    encoder: EncoderName = ""
+    encoder: Name = ""
     """train on features of a frozen network in place of pixels: a file of weights of a classifier
     of torchvision by its published name without .pth, such as resnet18-f37072fd, with the first
     digits of its SHA-256. The file is in ~/curvfed/encoders or in torch's folder of downloads,

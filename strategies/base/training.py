@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.optimizer import SGD, Adam, NamedOptimizer, Riemannian
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.tensors import clones
 from curvfed.tasks.draws import seed_draws
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, IndependentExamples, Task
@@ -115,10 +116,7 @@ class Proximal:
     ) -> None:
         self._parameters = list(parameters)
         self._coefficient = coefficient
-        if anchors is None:
-            self._anchors = [p.detach().clone() for p in self._parameters]
-        else:
-            self._anchors = list(anchors)
+        self._anchors = clones(self._parameters) if anchors is None else list(anchors)
 
     def __call__(self) -> None:
         """Add the gradient; a parameter without a gradient is skipped."""

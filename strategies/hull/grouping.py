@@ -244,14 +244,9 @@ def _kernighan_lin(distances: Floats, num_groups: int, seed: int) -> Integers:
             f"grouping: kernighan-lin makes two groups, not {num_groups}; use assignment or"
             " spectral"
         )
-    weights = _weights(distances)
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(len(weights)))
-    graph.add_weighted_edges_from(
-        (u, v, float(weights[u, v])) for u in range(len(weights)) for v in range(u)
-    )
+    graph = networkx.from_numpy_array(np.triu(_weights(distances), 1))
     second = kernighan_lin_bisection(graph, seed=seed)[1]
-    return np.array([hull in second for hull in range(len(weights))], np.int64)
+    return np.array([hull in second for hull in range(len(distances))], np.int64)
 
 
 def _spectral(distances: Floats, clients: Integers, num_groups: int, seed: int) -> Integers:

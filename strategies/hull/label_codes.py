@@ -72,7 +72,7 @@ class BinaryCode:
 
 MAX_LABELS = 2000
 """Largest number of slots."""
-# largest prime factor of p^h − 1; no prime power in it is then larger. Discrete logarithms take 2^17
+# largest prime factor of p^h − 1, and then largest prime power in it: discrete logarithms take 2^17
 # to 2^20 steps, under a second
 _SMOOTH = 2**34
 

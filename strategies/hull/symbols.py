@@ -9,15 +9,18 @@ of the sequence is the locator Π(x − b). This is Prony's method in a finite f
 
 import contextlib
 import gc
+import operator
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.errors import undecodable
+
+Item = TypeVar("Item")
 
 _MIN_DEGREE = 256  # for fewer roots splitting is as fast
 _MIN_POWERS = 4  # per root; a share e^(−1/4) of the roots then has a power that no other root has
@@ -57,7 +60,7 @@ def roots(polynomial: Any, prime: int) -> list[int]:
             break
         field_roots += isolated
         linear_factors = [polynomial.context().gen() - root for root in isolated]
-        polynomial //= _product(linear_factors)
+        polynomial //= _joined(linear_factors, operator.mul)[0]
         shift = shifts.randrange(prime)
     return field_roots + [int(root) for root, _ in polynomial.roots()]
 
@@ -139,12 +142,12 @@ def _generator(prime: int) -> int:
     return generator
 
 
-def _product(factors: list[Any]) -> Any:
-    """The product of polynomials, computed in a tree."""
-    while len(factors) > 1:
-        unpaired = factors[-1:] if len(factors) % 2 else []
-        factors = [even * odd for even, odd in zip(factors[::2], factors[1::2])] + unpaired
-    return factors[0]
+def _joined(items: list[Item], join: Callable[[Item, Item], Item]) -> list[Item]:
+    """The items joined to a single one, in a tree of pairs; empty without items."""
+    while len(items) > 1:
+        unpaired = items[-1:] if len(items) % 2 else []
+        items = [*map(join, items[::2], items[1::2]), *unpaired]
+    return items
 
 
 Words = NDArray[np.uint64]
@@ -181,17 +184,17 @@ def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
         (nmod_poly([value], prime), nmod_poly([1, -place], prime))
         for place, value in zip(bins.tolist(), values.tolist(), strict=True)
     ]
-    while len(fractions) > 1:
-        pairs = zip(fractions[::2], fractions[1::2])
-        unpaired = fractions[-1:] if len(fractions) % 2 else []
-        fractions = [
-            (top * below + above * bottom, bottom * below)
-            for (top, bottom), (above, below) in pairs
-        ] + unpaired
-    for top, bottom in fractions:
+    for top, bottom in _joined(fractions, _sum):
         series = _integers(top.mul_low(bottom.inverse_series_trunc(length), length))
         symbols[: len(series)] = series
     return symbols
+
+
+def _sum(first: tuple[Any, Any], second: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The sum of two fractions."""
+    top, bottom = first
+    above, below = second
+    return top * below + above * bottom, bottom * below
 
 
 @contextlib.contextmanager
