@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord
 
 from curvfed.server_app.answer import Answer, Question, parts_size
 from curvfed.server_app.run import RoundError, Run
-from curvfed.strategies.base.figures import check_sent
+from curvfed.strategies.base.figure_values import check_sent
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.run_log import log

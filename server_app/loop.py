@@ -15,7 +15,7 @@ from curvfed.server_app.cohort import Cohort, OpenCohort
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.start import connect_clients, set_starting_model
 from curvfed.strategies.base.aggregation import AggregationError, Replies
-from curvfed.strategies.base.figures import native
+from curvfed.strategies.base.figure_values import native
 from curvfed.strategies.base.statistics import not_finite
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import sample

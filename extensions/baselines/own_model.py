@@ -1,10 +1,12 @@
-"""A client's second model, of its own."""
+"""A client's second model, of its own, and the moments of its optimiser."""
 
 import copy
 
 from torch import Tensor, nn
 
 from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.optimizer import NamedOptimizer
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, add_prefix, named_state, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
 
@@ -43,3 +45,19 @@ class OwnModel(Learner):
         """The model with the stored parameters of the personal model."""
         load_arrays(select_prefix(state, OWN), named_state(model))
         return model
+
+
+def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
+    """The moments of a learner's second optimiser for `Learner.local_state`, if the run keeps
+    moments.
+
+    Examples
+    --------
+    >>> from curvfed.strategies.base.learner import fresh_optimizer
+    >>> config = RunKeys(optimizer="sgd", learning_rate=0.1, optimizer_state="kept")
+    >>> list(kept_moments(fresh_optimizer(nn.Linear(2, 1, bias=False), config), config))
+    ['moments/momentum/weight']
+    """
+    if config.optimizer_state != "kept":
+        return {}
+    return add_prefix("moments/", optimizer.state())

@@ -17,7 +17,7 @@ from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.groups import Group
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.strategies.base.aggregation import Aggregation, Replies
-from curvfed.strategies.base.figures import native
+from curvfed.strategies.base.figure_values import native
 from curvfed.strategies.base.one_shot import Evaluation, Model, ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.masked import is_masked

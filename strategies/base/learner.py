@@ -11,7 +11,7 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving, add_prefix
+from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     GradientTerm,
@@ -296,18 +296,3 @@ def fresh_optimizer(model: nn.Module, config: RunKeys) -> NamedOptimizer:
         name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
     }
     return make_optimizer(trained, config)
-
-
-def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
-    """The moments of a learner's second optimiser for `Learner.local_state`, if the run keeps
-    moments.
-
-    Examples
-    --------
-    >>> config = RunKeys(optimizer="sgd", learning_rate=0.1, optimizer_state="kept")
-    >>> list(kept_moments(fresh_optimizer(nn.Linear(2, 1, bias=False), config), config))
-    ['moments/momentum/weight']
-    """
-    if config.optimizer_state != "kept":
-        return {}
-    return add_prefix("moments/", optimizer.state())

@@ -150,15 +150,6 @@ def moment_variances(features: int, classes: int, reach: float) -> Floats:
     return np.tile(3 * row, (classes, 1))
 
 
-def pool_products(moments: Floats) -> Floats:
-    """The moments with the products of all classes in the row of the first, and none elsewhere."""
-    pooled = moments.copy()
-    split = 1 + features_of(moments)
-    pooled[:, split:] = 0
-    pooled[0, split:] = moments[:, split:].sum(axis=0)
-    return pooled
-
-
 def plausible_moments(noisy: Floats, noise: float, reach: float, pooled: bool = False) -> Floats:
     """Moments that vectors of length `reach` can have, near the noisy ones.
 
@@ -172,7 +163,8 @@ def plausible_moments(noisy: Floats, noise: float, reach: float, pooled: bool = 
     noise : float
         The root of the factor of `moment_variances` in the noise.
     pooled : bool
-        Whether they are of `pool_products`; then all classes get the same covariance.
+        Whether the products of all classes are in the row of the first; then all classes get the
+        same covariance.
     """
     features = features_of(noisy)
     numbers = np.rint(noisy[:, 0])

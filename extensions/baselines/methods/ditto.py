@@ -4,9 +4,9 @@ the shared one."""
 from pydantic import Field
 from torch import Tensor
 
-from curvfed.extensions.baselines.own_model import OwnModel
+from curvfed.extensions.baselines.own_model import OwnModel, kept_moments
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Local, fresh_optimizer, kept_moments
+from curvfed.strategies.base.learner import Local, fresh_optimizer
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.tensors import clones
 from curvfed.strategies.base.training import Proximal, Trained, train

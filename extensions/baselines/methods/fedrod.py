@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, kept_moments
+from curvfed.extensions.baselines.own_model import kept_moments
+from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import Arrays, select_prefix
 from curvfed.strategies.base.tensors import load_arrays

@@ -25,7 +25,6 @@ from curvfed.strategies.base.moments import (
     moment_variances,
     moments_length,
     plausible_moments,
-    pool_products,
 )
 from curvfed.strategies.base.one_shot import Half, Model, Vectors
 from curvfed.strategies.base.point_classifier import (
@@ -161,6 +160,15 @@ def discriminant(
     model.normals_ = normals[1:] - normals[:1] if is_pair else normals
     model.intercepts_ = b[1:] - b[:1] if is_pair else b
     return Classifier(name, curvature, model), int(is_pooled.sum())
+
+
+def pool_products(moments: Floats) -> Floats:
+    """The moments with the products of all classes in the row of the first, and none elsewhere."""
+    pooled = moments.copy()
+    split = 1 + features_of(moments)
+    pooled[:, split:] = 0
+    pooled[0, split:] = moments[:, split:].sum(axis=0)
+    return pooled
 
 
 class MomentsOfClasses(Half):

@@ -13,7 +13,6 @@ from curvfed.strategies.base.moments import (
     class_moments,
     moment_variances,
     plausible_moments,
-    pool_products,
 )
 
 REACH = 4.0
@@ -22,7 +21,7 @@ REACH = 4.0
 def moments(is_pooled):
     def sums(features, labels):
         rows = class_moments(on_grid(features, REACH), labels, CLASSES)
-        return (pool_products(rows) if is_pooled else rows).ravel()
+        return (discriminant.pool_products(rows) if is_pooled else rows).ravel()
 
     return sums, lambda size: moment_variances(size, CLASSES, REACH).ravel()
 
@@ -47,7 +46,7 @@ def test_without_noise_moments_are_what_they_were(is_pooled):
     features, labels = features_on_grid(60, 2)
     rows = class_moments(features, labels, CLASSES)
     kind = "lda" if is_pooled else "qda"
-    noisy = pool_products(rows) if is_pooled else rows
+    noisy = discriminant.pool_products(rows) if is_pooled else rows
     plausible = plausible_moments(noisy, 0.0, REACH, is_pooled)
     for now, before in zip(
         discriminant.scores(plausible, kind), discriminant.scores(rows, kind), strict=True

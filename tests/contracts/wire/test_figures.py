@@ -10,12 +10,12 @@ from tiers import only
 
 from curvfed.server_app.directory import KEYS, TABLES, TEXTS
 from curvfed.strategies.base.figure import RUN, Figure
+from curvfed.strategies.base.figure_values import check_sent
 from curvfed.strategies.base.figures import (
     FIGURES,
     HULL_COUNTS,
     SENT,
     SUMMED,
-    check_sent,
     find,
     names,
 )
