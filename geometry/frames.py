@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from curvfed.geometry.arguments import check_points
-from curvfed.geometry.safe_math import asinhc, floor, root, sinhc_cosh, squared
+from curvfed.geometry.safe_math import asinhc, dot, floor, root, sinhc_cosh, squared
 
 _SHARE = 0.8
 
@@ -69,7 +69,7 @@ class Chart(ABC):
         unit_steps = self.scale * steps.double()
         ratio, cosh = sinhc_cosh(squared(unit_steps), reach)
         turned = ratio * unit_steps
-        along = (space * turned).sum(-1, keepdim=True)
+        along = dot(space, turned)
         moved = torch.addcmul(turned, cosh + along / (time + 1), space)
         bounded = moved * (math.sinh(reach) / root(squared(moved))).clamp(max=1)
         return self.of_unit_space(bounded).to(rows.dtype)
@@ -109,7 +109,7 @@ class Geodesic(Chart):
         # sinh(2r)/2r
         stretch, _ = sinhc_cosh(4 * square, farthest(rows.dtype))
         ray = unit / root(square)
-        along = (gradient * ray).sum(-1, keepdim=True) * ray
+        along = dot(gradient, ray) * ray
         across = gradient - along
         return (2 * along + 2 * across / stretch).to(rows.dtype)
 

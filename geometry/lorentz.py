@@ -44,6 +44,7 @@ from curvfed.geometry.safe_math import (
     arc_factors,
     asinh_root,
     asinhc,
+    dot,
     floor,
     max_radius,
     root,
@@ -207,14 +208,14 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     # loses another factor cosh(r) on the way inwards.
     # Two quotients, because one by time·(time + 1) has gradients that overflow far out.
     half_way = base / above
-    along = _dot(step, half_way) / (time / size)
+    along = dot(step, half_way) / (time / size)
     at_origin = torch.addcmul(step, along, base, value=-1)
     room = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
     wide_ratio, wide_cosh = sinhc_cosh(wide_squared(at_origin) * size, room)
     ratio = wide_ratio.to(x.dtype)
     cosh = wide_cosh.to(x.dtype)
     moved = ratio * at_origin
-    back = cosh + _dot(moved, half_way) * size
+    back = cosh + dot(moved, half_way) * size
     return _lift(torch.addcmul(moved, back, base), size)
 
 
@@ -244,7 +245,7 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     forward, back = arc_factors(squared_half_sinh(x, y, size**0.5))
     apart = y[..., 1:] - base
     space = torch.addcmul(forward * apart, back, base, value=-1)
-    time = _dot(space, base) / _time(base, size)
+    time = dot(space, base) / _time(base, size)
     return torch.cat([time, space], dim=-1)
 
 
@@ -382,7 +383,3 @@ def _time(space: Tensor, size: Size) -> Tensor:
 
 def _lift(space: Tensor, size: Size) -> Tensor:
     return torch.cat([_time(space, size), space], dim=-1)
-
-
-def _dot(x: Tensor, y: Tensor) -> Tensor:
-    return (x * y).sum(-1, keepdim=True)

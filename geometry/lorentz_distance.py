@@ -21,7 +21,7 @@ from torch import Tensor
 
 from curvfed.geometry.arguments import Size
 from curvfed.geometry.custom_gradient import Gradients, custom_gradient, under_torch_func
-from curvfed.geometry.safe_math import floor, norm, squared
+from curvfed.geometry.safe_math import dot, floor, norm, squared
 
 
 def squared_half_sinh(x: Tensor, y: Tensor, scale: Size) -> Tensor:
@@ -57,7 +57,7 @@ def _forward(x: Tensor, y: Tensor, scale: Size) -> tuple[Tensor, ...]:
     # 1/length, or 0 near the origin.
     is_apart = x_length > floor(x.dtype)
     inverse = is_apart / length.clamp(min=torch.finfo(x.dtype).tiny)
-    along = _dot(across, base) * inverse
+    along = dot(across, base) * inverse
     # The vmap of torch.func lacks a rule for addcmul_.
     subtract = torch.addcmul if under_torch_func() else Tensor.addcmul_
     across = subtract(across, base, along * inverse, value=-1)
@@ -130,7 +130,7 @@ def _formula(x: Tensor, y: Tensor, scale: Size) -> Tensor:
     apart = target - base
     x_time = (1 + squared(base)).sqrt()
     y_time = (1 + squared(target)).sqrt()
-    rise = _dot(apart, base + target) / (x_time + y_time)
+    rise = dot(apart, base + target) / (x_time + y_time)
     return ((squared(apart) - rise.square()) / 4).to(x.dtype)
 
 
@@ -143,10 +143,6 @@ def _combined(x: Tensor, of_x: Tensor, across: Tensor, of_across: Tensor) -> Ten
     gradient[..., 1:].addcmul_(across, of_across)
     gradient[..., 0].zero_()
     return gradient
-
-
-def _dot(x: Tensor, y: Tensor) -> Tensor:
-    return (x * y).sum(-1, keepdim=True)
 
 
 _squared_half_sinh = custom_gradient(_forward, _backward, _formula)

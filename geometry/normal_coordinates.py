@@ -15,6 +15,7 @@ from curvfed.geometry.arguments import Curvature, check_points, magnitude, per_s
 from curvfed.geometry.custom_gradient import Gradients, custom_gradient
 from curvfed.geometry.safe_math import (
     asinh_root,
+    dot,
     floor,
     max_radius,
     norms_apart,
@@ -156,7 +157,7 @@ def _through_ball(
     Beyond the limit of n, the gradient by cosh gives the growth of the distance with the length, up
     to rounding: sinh(dist/2) is as large as its cosh.
     """
-    along = (by_x * v).sum(-1, keepdim=True)
+    along = dot(by_x, v)
     sinh = ratio * length * cosh
     through_ratio = along * (cosh.pow(-2) - ratio) / length
     radial = (through_ratio + by_cosh * sinh) / length

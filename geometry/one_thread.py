@@ -6,7 +6,8 @@ from contextlib import AbstractContextManager, nullcontext
 def one_thread() -> AbstractContextManager[object]:
     """Limit the matrix library to one thread if threadpoolctl is installed; scikit-learn brings it.
 
-    On a busy machine, threads that wait for each other over small matrices take 20 times as long.
+    On a busy machine, threads that wait for each other over small matrices take up to 50 times as
+    long.
     """
     try:
         from threadpoolctl import threadpool_limits

@@ -61,6 +61,11 @@ wide_squared = custom_gradient(_wide_square, _square_gradient, None)
 squares of smaller norms are too small or 0."""
 
 
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """⟨x, y⟩, (..., d), (..., d) -> (..., 1)."""
+    return (x * y).sum(-1, keepdim=True)
+
+
 def floor(dtype: torch.dtype) -> float:
     """The rounding of a dtype: 1.2e-7 float32, 2.2e-16 float64."""
     return torch.finfo(dtype).eps

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from curvfed.geometry.frames import Chart, Geodesic, farthest, tangents
-from curvfed.geometry.safe_math import asinh_root, sinhc_cosh, squared, squared64
+from curvfed.geometry.safe_math import asinh_root, dot, sinhc_cosh, squared, squared64
 
 
 class Hyperboloid(Chart):
@@ -50,7 +50,7 @@ class Hyperboloid(Chart):
         """See `Chart`."""
         space = self.scale * rows
         time = (squared(space) + 1).sqrt()
-        along = (gradient * space).sum(-1, keepdim=True)
+        along = dot(gradient, space)
         return torch.addcmul(gradient, along / (time + 1), space)
 
     def offset(self, rows: Tensor, ends: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ class Hyperboloid(Chart):
         target = self.unit_space(ends)
         time = (squared(space) + 1).sqrt()
         target_time = (squared(target) + 1).sqrt()
-        along = (space * target).sum(-1, keepdim=True)
+        along = dot(space, target)
         back = torch.addcmul(target, along / (time + 1) - target_time, space)
         square = squared(back)
         above = square / ((square + 1).sqrt() + 1)

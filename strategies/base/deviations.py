@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curvfed.geometry.arrays import Array, Floats
+from curvfed.geometry.one_thread import one_thread
 from curvfed.strategies.base.abilities import ComparesArrays
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
@@ -45,8 +46,6 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Floats:
     One pass over the models with a block of 8 MB for any K up to 2,000. For K = 20 vectors of 11
     million entries it takes 1.2 to 1.4 times as long as one matrix product, on one thread.
     """
-    from threadpoolctl import threadpool_limits
-
     for arrays in models:
         check_names(arrays, start)
     # Sorted: parameters from a checkpoint have another order, which must not change the sums.
@@ -56,9 +55,7 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Floats:
     block = np.empty((len(models), columns), dtype)
     products = np.zeros((len(models), len(models)))
     filled = 0
-    # On a busy machine several BLAS threads wait for each other at every block and take up to 50
-    # times as long as one.
-    with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
         for name in names:
             origin = start[name].ravel()
             rows = [arrays[name].ravel() for arrays in models]
