@@ -16,6 +16,7 @@ from curvfed.client_app.resources import device_of
 from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.statistics import Leaving
+from curvfed.strategies.config.data_checks import check_secure_sum
 from curvfed.strategies.config.holders import MIN_HOLDERS, holders_needed, sums_by_name
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
@@ -114,6 +115,8 @@ class ClientData:
         self.digest = keyed(self.data.digest, node) if node.owns_data else self.data.digest
         self.data_state = (self.data.split_digest or self.digest) + self.data.reading
         self.config = resolve_defaults(config, self.data.task)
+        if self.config.secure_sum:  # the run was checked before the kind of data was known
+            check_secure_sum(self.config)
         self.run_guard: Guard = self.config.guard
         self.is_private = self.run_guard.is_private
         self.is_masked = self.config.is_masked

@@ -152,6 +152,9 @@ class Aggregation(ABC):
     plain_sgd : bool
         Whether it infers gradients from the clients' steps, which must be those of SGD whose
         momentum starts at zero in every round. A run checks it if the row names the class itself.
+    equal_steps : bool
+        Whether clients also send their update over its number of steps: in a secure sum all members
+        must then take equally many. A run checks it as `plain_sgd`.
     figures : dict of str to float
         Figures for the run's summary, by name.
     round_figures : dict of str to value
@@ -199,6 +202,7 @@ class Aggregation(ABC):
     summed_clients: ClassVar[str] = "none"
     bound: ClassVar[float] = BOUND
     plain_sgd: ClassVar[bool] = False
+    equal_steps: ClassVar[bool] = False
     keys: Any
 
     def __init_subclass__(cls) -> None:

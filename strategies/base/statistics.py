@@ -171,6 +171,10 @@ WHOLE = "whole/"
 """Prefix of the names of arrays that, times the client's weight, are whole numbers also in a secure
 sum."""
 
+OF_UPDATE = "variate/"
+"""Prefix of the names of arrays that follow from a client's update: a secure sum that shortens the
+update shortens them, too."""
+
 HEAD = "head."
 """Prefix of the names of a classifier's parameters."""
 

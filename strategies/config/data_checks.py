@@ -53,7 +53,7 @@ def check_data(config: RunConfig) -> None:
     if getattr(server_row(resolved).server, "plain_sgd", False):
         _check_plain_sgd(resolved, task)
     if config.secure_sum:
-        _check_secure_sum(resolved)
+        check_secure_sum(resolved)
     if len(tasks) == 1 and not KINDS[task].has_validation:
         if config.train_size is not None:
             raise conflict(
@@ -262,9 +262,14 @@ def _check_plain_sgd(config: RunConfig, task: str) -> None:
         )
 
 
-def _check_secure_sum(config: RunConfig) -> None:
-    """Refuse samples of clients, and an aggregation that needs single updates; `config` has its
-    defaults resolved."""
+def check_secure_sum(config: RunConfig) -> None:
+    """Refuse samples of clients, an aggregation that needs single updates, and sums that show those
+    of some members; `config` has its defaults resolved.
+
+    Raises
+    ------
+    ConfigError
+    """
     row = config.row
     if config.fraction_train < 1 and not row.is_one_shot:
         raise conflict(
@@ -272,6 +277,13 @@ def _check_secure_sum(config: RunConfig) -> None:
             "secure-sum fraction-train",
             "fraction-train = 1, for sums over other clients in each round would show their"
             " differences",
+        )
+    if getattr(server_row(config).server, "equal_steps", False) and config.batch_size:
+        raise conflict(
+            config,
+            "secure-sum method batch-size",
+            "batch-size = 0, all examples in a step: two sums, of updates and of these over their"
+            " steps, would show the updates of members with other numbers of steps",
         )
     is_own = config.aggregation == row.aggregation
     needed = row.summed_clients(config.own_keys, config)

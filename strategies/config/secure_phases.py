@@ -11,7 +11,7 @@ from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
-from curvfed.strategies.base.statistics import WHOLE, Arrays, Statistics
+from curvfed.strategies.base.statistics import OF_UPDATE, WHOLE, Arrays, Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import Session
@@ -189,8 +189,9 @@ def weighted_update(
     """A client's change of the received parameters, in the order of their names, times its weight.
 
     A change longer than `limit` is shortened to `limit`, which bounds how far one client moves the
-    average. Arrays that are not parameters (FedNova's step length, SCAFFOLD's change of a variate,
-    sums of rows) are only weighted.
+    average, and what follows from it (SCAFFOLD's change of a variate) by as much: unshortened, the
+    two sums would show the change of a single client that is too long. Other arrays that are not
+    parameters (FedNova's step length, sums of rows) are only weighted.
 
     Returns
     -------
@@ -206,7 +207,8 @@ def weighted_update(
     norm = float(np.sqrt(sum(squares)))
     scale = limit / norm if norm > limit else 1.0
     for name in change:
-        change[name] *= weight * scale if name in moves else weight
+        is_shortened = name in moves or name.startswith(OF_UPDATE)
+        change[name] *= weight * scale if is_shortened else weight
     return Statistics(change).flatten(), norm
 
 

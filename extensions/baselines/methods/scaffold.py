@@ -15,6 +15,7 @@ from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.optimizer import gradient_weight
 from curvfed.strategies.base.statistics import (
+    OF_UPDATE,
     Arrays,
     Statistics,
     add_prefix,
@@ -35,7 +36,7 @@ class Keys(Table):
     the paper's experiments, moves the model to the mean"""
 
 
-VARIATE = "variate/"
+VARIATE = OF_UPDATE
 """Prefix of the names of control variates: c in messages to clients, Δcᵢ in replies."""
 
 
@@ -51,6 +52,7 @@ class ScaffoldServer(Average):
 
     summed_clients = "any"
     plain_sgd = True
+    equal_steps = True
     keys: Keys
 
     def begin(self, arrays: Arrays) -> None:

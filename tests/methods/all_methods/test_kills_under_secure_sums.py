@@ -37,8 +37,13 @@ QUICK_METHODS = {
     ("discriminant", "points"),
 }
 ROUNDS = 3
-OWN = {"adafgl": {"fine_tune_epochs": 3}, "fedgnn": {"fedgnn__noise": 0.0}}
-"""Settings that save time, or leave out noise, which follows no seed at a real node."""
+OWN = {
+    "adafgl": {"fine_tune_epochs": 3},
+    "fedgnn": {"fedgnn__noise": 0.0},
+    "scaffold": {"batch_size": 0},
+}
+"""Settings that save time, that a secure sum needs, or leave out noise, which follows no seed at a
+real node."""
 
 
 def settings_of(method: str, task: str) -> dict[str, Any]:
