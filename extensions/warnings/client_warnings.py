@@ -17,7 +17,7 @@ def _long_updates(state: State, federation: Federation) -> str:
     ordered = sorted(state.long_updates.items(), key=lambda item: (-item[1]["length"], item[0]))
     texts = []
     for partition, record in ordered:
-        rounds = record["rounds"]
+        rounds = int(record["rounds"])
         length = record["length"]
         if 2 * rounds > state.train_requests.get(partition, 0) or length > BOUND:
             times = f"up to {length:.3g} times"
