@@ -69,13 +69,6 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
     answer = cohort.ask(Question(TRAIN, number, clients))
-    is_silent = answer.cohort is not None and "loss" not in answer.cohort
-    if is_silent and not config.guard.is_private:
-        log.warning(
-            "round %d: no member of the secure sum reports a loss; where training fails, only the"
-            " node's own log says so",
-            number,
-        )
     aggregating = time.monotonic()
     _aggregate(run, number, answer, callbacks["contributions"])
     row = run.model.round_figures | answer.row(run.federation)

@@ -172,6 +172,12 @@ class MaskedCohort(Cohort):
             )
         if is_training:
             self.check_enough(answer)
+            if "loss" not in cohort and not self._guard.is_private:
+                log.warning(
+                    "round %d: no member of the secure sum reports a loss; where training fails,"
+                    " only the node's own log says so",
+                    question.round,
+                )
             together = replace(together, arrays=mean_update(together, like, sent))
         return replace(answer, total=together, cohort=cohort)
 
