@@ -131,6 +131,22 @@ def test_the_pages_are_read_in_an_evening():
     assert len(text.encode()) <= 120_000
 
 
+PICTURES = [*(ROOT / "docs" / "images").glob("*.svg"), *(ROOT / "docs" / "measured").glob("*.svg")]
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.name)
+def test_pictures_follow_the_theme_and_others_are_turned_by_the_site(picture):
+    """Not both: the dark colours of a picture would become light ones on dark paper."""
+    follows = "prefers-color-scheme:dark" in picture.read_text(encoding="utf-8")
+    rules = (ROOT / "docs" / "static" / "site.css").read_text(encoding="utf-8")
+    turned = re.findall(r"img:is\(([^)]*)\) \{ filter", rules)
+    assert len(turned) == 2
+    assert all((f'"{picture.name}"' in names) != follows for names in turned)
+    assert not any('".svg"' in names for names in turned)
+    assert follows or picture.parent.name != "images"
+    assert picture.stat().st_size < 300_000
+
+
 def test_the_contents_have_every_page():
     contents = ROOT / "docs" / "README.md"
     named = {(contents.parent / target).resolve() for target in links(contents)}
