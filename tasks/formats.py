@@ -17,9 +17,9 @@ from curvfed.tasks.format import Format, ends_in
 from curvfed.tasks.images import first_image
 from curvfed.tasks.kinds import ADDED, KINDS, added_by
 from curvfed.tasks.public_data import Located
-from curvfed.tasks.sources import ENDINGS, STORED
+from curvfed.tasks.sources import ARRAYS, STORED
 from curvfed.tasks.stored_files import LastRead
-from curvfed.tasks.tables import ending, first_lines, has_one_column
+from curvfed.tasks.tables import TABLES, ending, first_lines
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
 
 
 def _why_unknown(path: Path) -> str:
-    if path.is_file() and path.suffix.lower() in TABLES:
+    suffix = path.suffix.lower()
+    if path.is_file() and suffix in TABLES and suffix in POINT_ENDINGS:
         return (
             "it has a single column, or no comma, semicolon or tab separates its columns;"
             f" {READ_AS}"
@@ -143,26 +144,18 @@ def _is_image_folder(path: Path) -> str:
 
 
 def _is_points(path: Path) -> str:
-    end = ends_in(path, ENDINGS)
-    if not end or foreign(path):
-        return ""
-    is_table = bool(ends_in(path, TABLES))
-    if is_table and has_one_column(path):
-        return ""
-    tables = " or ".join(added_by(TABLES[0]))
-    return f"{end}, and its columns are not those of {tables}" if is_table and tables else end
+    end = ends_in(path, ARRAYS)
+    return "" if not end or foreign(path) else end
 
 
 def _is_unlabelled(path: Path) -> str:
-    if not _is_points(path) or not ends_in(path, TABLES):
+    if not ends_in(path, TABLES) or foreign(path):
         return ""
     widths = {len(row) for _, row in first_lines(path)}
     if widths != {2}:
         return ""
     return "it has two columns, and those of points to train on are three, with one of classes"
 
-
-TABLES = (".csv", ".tsv")
 
 CORE = (
     Format(
@@ -179,10 +172,10 @@ CORE = (
         example="./svhn/train/CLASS/*",
     ),
     Format(
-        f"a file of points with a class for each, {', '.join(ENDINGS)}",
+        f"a file of points with a class for each, {', '.join(ARRAYS)}",
         ("points",),
         _is_points,
-        endings=ENDINGS,
+        endings=ARRAYS,
     ),
 )
 """One format for each kind of data of the core; the data set of the kind reads it."""
@@ -244,7 +237,7 @@ _GRAPHS = dict.fromkeys(
 )
 
 READ_AS = (
-    f"graphs are {' or '.join(_GRAPHS)}, points {', '.join(POINT_ENDINGS[:-1])} or"
-    f" {POINT_ENDINGS[-1]} files of two coordinates and a class{_HINTS}"
+    f"graphs are {' or '.join(_GRAPHS)}, points {', '.join(POINT_ENDINGS)}"
+    f" files of two coordinates and a class{_HINTS}"
 )
 """The kinds of data in files, for error texts."""

@@ -60,7 +60,7 @@ TREES = PublicData(
 GENERATED = {"trees": TREES, "digits": DIGITS, "uniform": UNIFORM}
 """The data sets without files, by name."""
 
-ENDINGS = (".npz", ".csv", ".tsv")
+ARRAYS = (".npz",)
 """Ends of the names of the core's files of points."""
 
 STORED = (".pt", ".pth")

@@ -27,6 +27,9 @@ PEEK = 2**16
 
 SEPARATORS = (",", ";", "\t")
 
+TABLES = (".csv", ".tsv")
+"""Usual ends of the names of tables."""
+
 
 def ending(path: Path) -> str:
     """The ending of a file's name, without that of its compression."""
@@ -84,12 +87,6 @@ def first_lines(path: Path) -> list[Line]:
         return table_lines(path, size=PEEK, num_lines=SEEN)
     except DataError:
         return []
-
-
-def has_one_column(path: Path) -> bool:
-    """Whether the first lines of a table have a single cell each."""
-    lines = first_lines(path)
-    return bool(lines) and all(len(row) == 1 for _, row in lines)
 
 
 def table_lines(

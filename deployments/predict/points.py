@@ -27,9 +27,10 @@ from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points import ClientPoints, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
-from curvfed.tasks.points.readers import DEFAULT_LABEL, READERS, read_points
+from curvfed.tasks.points.readers import DEFAULT_LABEL, read_points
 from curvfed.tasks.registry import source_of
 from curvfed.tasks.sources import PointSource
+from curvfed.tasks.tables import TABLES
 
 CLASSIFIERS = {
     "poincare": "SVM in the disc",
@@ -150,7 +151,7 @@ def _new_points(
     run: TrainedRun, path: Path, has_partition: bool, state_path: Path | None
 ) -> Examples:
     """Points of the user."""
-    is_file = path.suffix.lower() in READERS and path.is_file()
+    is_file = path.suffix.lower() in POINT_ENDINGS and path.is_file()
     if not is_file and not (path.exists() and decide(path).form.reader):
         allowed = "a file of points"
         if has_partition:
@@ -193,9 +194,9 @@ def _no_classes(path: Path, spec: PointSpec) -> str:
     place = f'the column "{spec.label_key}"'
     if ending == ".h5ad":
         place = f'obs["{spec.label_key}"]'
-    elif ending in READERS and spec.label_key == DEFAULT_LABEL:
+    elif ending in TABLES and spec.label_key == DEFAULT_LABEL:
         place += ", or a third column of names or whole numbers"
-    elif ending in READERS:
+    elif ending in TABLES:
         place += ", or a third column of names or whole numbers in a table without a header"
     return (
         f"none in {path.name}; an accuracy needs them in {place}; --label-key names another column,"

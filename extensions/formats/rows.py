@@ -7,8 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from curvfed.tasks.format import Format, holds_array
+from curvfed.tasks.format import Format, ends_in, holds_array
 from curvfed.tasks.graphs.data import Source, in_collection
+from curvfed.tasks.kinds import added_by
+from curvfed.tasks.tables import TABLES, first_lines
 
 IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
 """The types of columns of images in Hugging Face's datasets."""
@@ -200,4 +202,25 @@ SAVED_POINTS = Format(
     ("points",),
     partial(_is_saved, holds_points=True),
     "curvfed.extensions.formats.saved:locate",
+)
+
+
+def _is_point_table(path: Path) -> str:
+    """The reason for a table that has three columns or more, and not those of other data."""
+    from curvfed.tasks.formats import foreign  # which imports the rows of this file
+
+    end = ends_in(path, TABLES)
+    widths = {len(row) for _, row in first_lines(path)} if end else set()
+    if not end or widths in ({1}, {2}) or foreign(path):
+        return ""
+    others = " or ".join(added_by(TABLES[0]))
+    return f"{end}, and its columns are not those of {others}" if others else end
+
+
+POINT_TABLES = Format(
+    f"a table of points with a class for each, {', '.join(TABLES)}",
+    ("points",),
+    _is_point_table,
+    "curvfed.extensions.formats.point_tables:locate",
+    endings=TABLES,
 )

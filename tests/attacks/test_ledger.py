@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from absent_extensions import needs_tables
 from app_runs import asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
@@ -162,6 +163,7 @@ def test_a_server_that_draws_other_nodes_each_round_gets_one_sum(tmp_path, obser
     assert len(observer.sums) == 1
 
 
+@needs_tables
 def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path, monkeypatch):
     """The hulls that only the first sum has were those of the node that was away."""
     nodes = nodes_of(tmp_path / "nodes", [cells(seed) for seed in range(4)])
@@ -209,6 +211,7 @@ PUBLIC = PublicParameters(-1.0, 0.999, 0.01, num_classes=2, num_clients=3, cap=1
 @pytest.mark.parametrize(
     ("limit", "minimum", "maximum"), [(1.0, 20, 20), (0.3, 1, 19), (0.05, 0, 0)]
 )
+@needs_tables
 def test_points_count_over_all_splits(limit, minimum, maximum, tmp_path):
     """A run with another split reveals other points. At 1.0 none of 20 is refused, as where the
     points of all splits counted against those of one; below, all together stay under the limit."""
@@ -248,6 +251,7 @@ OTHER_HULLS: list[dict[str, Any]] = [
 ]
 
 
+@needs_tables
 def test_runs_with_other_hulls_end_at_the_limit(tmp_path):
     nodes = nodes_of(
         tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.12}

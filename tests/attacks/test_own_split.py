@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from absent_extensions import needs_tables
 from app_runs import run
 from errors import refuses
 from graph_fixtures import user_fields
@@ -50,6 +51,7 @@ def points_nodes(folder: Path) -> list[dict[str, Any]]:
     return with_policy(folder, nodes_of(folder, [cells(number) for number in range(3)]), MANY)
 
 
+@needs_tables
 def test_no_test_size_gives_a_second_sum(tmp_path):
     """646 of 700 sums of moments were given, and gave 192 of 376 records."""
     nodes = points_nodes(tmp_path / "nodes")
@@ -62,6 +64,7 @@ def test_no_test_size_gives_a_second_sum(tmp_path):
     assert sorted(map(sorted, decoded(first))) == sorted(map(sorted, decoded(last)))
 
 
+@needs_tables
 def test_of_70_test_sizes_one_is_answered(tmp_path):
     path = tmp_path / "cells.csv"
     path.write_text(cells(0))
@@ -140,6 +143,7 @@ def test_a_client_states_the_digest_of_its_split(tmp_path):
     assert Client(parse({}), "run", public).split_digest == b""
 
 
+@needs_tables
 def test_a_node_without_a_training_record_says_so(tmp_path, caplog):
     """No rule moves a record: it would depend on the others."""
     path = tmp_path / "cells.csv"

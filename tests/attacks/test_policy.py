@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from absent_extensions import needs_tables
 from app_runs import Recorder, all_bytes, asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
@@ -101,6 +102,7 @@ def test_other_coordinates_are_not_read(key, tmp_path):
     assert f"points.{key} = {json.dumps(requested)} is not what its policy.toml says" in said
 
 
+@needs_tables
 def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
     """A run that names no column gets the node's, as does one that names it; a third does not."""
     text = (
@@ -123,6 +125,7 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
 @pytest.mark.parametrize(
     "has_state", [True, False], ids=["with a state-path", "by Flower's command alone"]
 )
+@needs_tables
 def test_a_node_with_a_share_reads_no_path(has_state, tmp_path):
     """Got: any file that the SuperNode's user may read, as a data set."""
     (tmp_path / "secret.csv").write_text(patients(0))

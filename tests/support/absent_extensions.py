@@ -55,6 +55,18 @@ def skip_without(name: str) -> None:
         pytest.skip(f"the data set {name} is of a deleted extension")
 
 
+HAS_TABLES = "formats" in extension_files()
+
+needs_tables = pytest.mark.skipif(not HAS_TABLES, reason="reads a table of points")
+"""For tests with tables of points, a format of an extension that may be deleted."""
+
+
+def skip_without_tables() -> None:
+    """Skip a case with a table of points in a tree that does not read them."""
+    if not HAS_TABLES:
+        pytest.skip("reads a table of points")
+
+
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the cases with a name of docs/methods.md or docs/commands.md, or a data set, that
     this tree lacks.

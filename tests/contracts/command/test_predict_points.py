@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from absent_extensions import needs_tables, skip_without_tables
 from app_runs import Run, run
 from predictions import ask, refused
 from safetensors import safe_open
@@ -60,6 +61,7 @@ def write_csv(path: Path, points: np.ndarray, labels=None, header: str = "") -> 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """The folder of three nodes' own files of three classes, and of the test data of a server."""
+    skip_without_tables()
     folder = tmp_path_factory.mktemp("nodes")
     for node in range(3):
         write_csv(folder / f"{node}.csv", *clouds(node, 60))
@@ -222,6 +224,7 @@ def test_a_file_says_truly_where_its_classes_are_needed(
 # What is refused
 
 
+@needs_tables
 def test_files_that_are_no_points_are_named(uniform, capsys, tmp_path):
     contents = {
         "0.1,nan\n0.1,0.2\n": "line 1: column 2",

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from absent_extensions import needs_tables
 
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.terminal import open_console, summary_table
@@ -20,6 +21,7 @@ def test_a_section_in_brackets_is_printed():
     assert ERROR in output.getvalue()
 
 
+@needs_tables
 def test_names_of_files_and_labels_are_printed_as_they_are(tmp_path, capsys):
     path = tmp_path / "[red]cells.csv"
     path.write_text("x,y,label\n" + "0.1,0.2,[data]\n0.3,0.1,[/bold]\n" * 20)

@@ -296,8 +296,8 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
         ),
         (
             "dataset-with-method",
-            {"dataset": "edges.tsv", "method": "flatland"},
-            ('"edges.tsv"', '"flatland"', "points", "nodes and graphs", ".pt"),
+            {"dataset": "cells.npz", "method": "flatland"},
+            ('"cells.npz"', '"flatland"', "points", "nodes and graphs", ".pt"),
         ),
         ("no-data-set", {"dataset": "cells.xyz"}, (".xyz", plugins.lister("datasets"))),
         ("no-such-method", {"method": "flatlands"}, ('"flatland"?', plugins.lister("methods"))),

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas
 import pytest
+from absent_extensions import needs_tables, skip_without_tables
 from errors import refuses
 
 import curvfed
@@ -19,6 +20,8 @@ POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.1]])
 
 def stored(folder, kind, labels):
     """The points with these labels in a file, or as objects."""
+    if kind in ("csv", "tsv"):
+        skip_without_tables()
     path = folder / f"a.{kind}"
     frame = pandas.DataFrame({"x": POINTS[:, 0], "y": POINTS[:, 1], "label": labels})
     if kind == "csv":
@@ -90,6 +93,7 @@ def test_names_of_classes():
         check_data("data", (np.zeros((2, 4, 4), np.uint8), ["a", "NA"]))
 
 
+@needs_tables
 def test_classes_to_keep_have_commas(tmp_path):
     frame = pandas.DataFrame({"x": [0.1, 0.2, 0.3] * 4, "y": 0.1, "label": ["a, b", "c", "d"] * 4})
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -102,6 +106,7 @@ def test_classes_to_keep_have_commas(tmp_path):
         )
 
 
+@needs_tables
 def test_a_column_of_names_is_not_of_classes(tmp_path):
     frame = pandas.DataFrame(
         {"x": np.linspace(0, 0.5, 40), "y": 0.1, "label": [f"cell{i}" for i in range(40)]}

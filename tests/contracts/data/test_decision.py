@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from absent_extensions import needs_tables
 from PIL import Image
 from torch_geometric.data import Data
 
@@ -31,6 +32,7 @@ def folder_of(path, *names):
 
 @pytest.mark.parametrize("name", ["names.csv", "names.tsv"])
 @pytest.mark.parametrize("method", ["hull", "fedavg", "flatland"])
+@needs_tables
 def test_a_table_of_one_column_is_no_points(name, method, own_home, tmp_path, capsys):
     path = table(tmp_path / name, "name", "cat", "dog", "bird")
     assert main(["check", f"method={method}", f"dataset={path}", "num-supernodes=2"]) == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from absent_extensions import needs_tables, skip_without_tables
 from app_runs import Recorder, Run, phase_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -55,6 +56,7 @@ WRONG_DATA = {
 
 
 @pytest.mark.parametrize("case", WRONG_DATA)
+@needs_tables
 def test_points_that_are_none_refuse_their_node(case, tmp_path):
     data, reason = WRONG_DATA[case]
     run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", [data, *PAIR]))
@@ -103,6 +105,8 @@ ODD = {
 @pytest.mark.parametrize("epsilon", only([0.01, 2.0], {0.01}.__contains__))
 @pytest.mark.parametrize("case", ODD)
 def test_odd_points_are_summed_and_trained_on(case, epsilon, tmp_path):
+    if case == "from csv":
+        skip_without_tables()
     nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", ODD[case]), TINY)
     run = hull_run(tmp_path, nodes=nodes, hull__epsilon=epsilon)
     assert run.summary["status"] == "completed"
