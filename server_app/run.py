@@ -16,7 +16,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, nodes_can_join
 from curvfed.server_app.sinks import sinks_class
-from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
+from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.figures import PHASE_COSTS
 from curvfed.strategies.base.further_state import whole_state
 from curvfed.strategies.base.statistics import Arrays
@@ -173,7 +173,7 @@ class Run:
     @property
     def whole_model(self) -> Arrays:
         """The shared and the fixed parameters, where all clients have the same."""
-        return global_model(self.model) | self.fixed
+        return self.model.global_model() | self.fixed
 
     @property
     def last_round(self) -> int:
@@ -299,7 +299,7 @@ class Run:
             "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
             "last_round": self.state.round,
         }
-        parameters = sorted(global_model(self.model) | self.fixed)
+        parameters = sorted(self.model.global_model() | self.fixed)
         metadata |= self.model_notes or {"parameters": parameters}
         arrays = Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
         self.directory.write_model(arrays.named(), metadata)

@@ -11,7 +11,6 @@ from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.trained_run import TrainedRun, node_here
 from curvfed.server_app.directory.run_directory import check_model_code
 from curvfed.strategies.base.abilities import RestoresModel, TunesNetwork
-from curvfed.strategies.base.aggregation import global_model
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.statistics import Arrays, named_state, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
@@ -68,7 +67,7 @@ def model_of(
         sent = run.shared.sent_to(client) | run.fixed
         sent = {name: sent[name] for name in sent.keys() & tensors}
     else:
-        sent = global_model(run.shared) | run.fixed
+        sent = run.shared.global_model() | run.fixed
     names = method.personal_names(tensors, facts.own_ends)
     personal = {name: tensor for name, tensor in tensors.items() if name in names}
     if client is None or not learner.own_model:

@@ -21,7 +21,6 @@ from flwr.serverapp.strategy import FedAvg
 from curvfed.strategies.base.aggregation import (
     Aggregation,
     AggregationError,
-    global_model,
     split_average,
 )
 from curvfed.strategies.base.statistics import Arrays, Statistics, not_finite
@@ -218,7 +217,7 @@ class AggregationStrategy(FedAvg):
                 f"round {server_round}: {reason} after the aggregation", key="not-finite"
             )
         if not any(update.weight for update in updates.values()):
-            return self._record(global_model(self.aggregation)), None
+            return self._record(self.aggregation.global_model()), None
         counters = {name: np.zeros(counter.shape) for name, counter in self._counters.items()}
         counted = [
             replace(update, arrays={name: good[number][1][name] for name in counters})
@@ -228,7 +227,7 @@ class AggregationStrategy(FedAvg):
             self._counters[name] = np.rint(mean).astype(self._counters[name].dtype)
         contents = _common_metrics([good[number][2] for number in updates])
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
-        return self._record(global_model(self.aggregation)), metrics
+        return self._record(self.aggregation.global_model()), metrics
 
     def _checked(self, message: Message) -> tuple[Statistics, Arrays, RecordDict]:
         """The trained arrays of a reply, its counters, and its content.

@@ -7,7 +7,7 @@ import numpy as np
 
 from curvfed.extensions.privacy.keys import Privacy
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.base.aggregation import Aggregation, Replies, global_model
+from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.checks import MessageError
 
@@ -64,7 +64,7 @@ class AdaptiveClip(Aggregation):
 
     def global_model(self) -> Arrays:
         """That of the inner aggregation."""
-        return global_model(self._inner)
+        return self._inner.global_model()
 
     def aggregate(self, replies: Replies) -> None:
         """Aggregate the parameters, and move the clip."""

@@ -11,25 +11,6 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class HasGlobalModel(Protocol):
-    """An aggregation with a global model other than the arrays that it sends."""
-
-    def global_model(self) -> Arrays:
-        """The shared parameters of the global model."""
-        ...
-
-
-@runtime_checkable
-class ComparesArrays(Protocol):
-    """An aggregation that compares other arrays of replies in length than those sent."""
-
-    def compared(self, arrays: Arrays) -> Arrays:
-        """The arrays of a reply that are compared with those of other clients; arrays that are also
-        sent to the client count by their changes."""
-        ...
-
-
-@runtime_checkable
 class StartsFromAll(Protocol):
     """A learner with a personal parameter that can start from figures of all clients' data."""
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from curvfed.geometry.arrays import Array
-from curvfed.strategies.base.abilities import HasGlobalModel
 from curvfed.strategies.base.keys import server_name
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -240,6 +239,16 @@ class Aggregation(ABC):
         sums, of any client's contribution to a sum; by default those sent to it."""
         return self.sent_to(partition)
 
+    def global_model(self) -> Arrays:
+        """The shared parameters of the global model; by default the arrays sent to the first
+        client."""
+        return self.sent_to(0)
+
+    def compared(self, arrays: Arrays) -> Arrays:
+        """The arrays of a reply that are compared in length with those of other clients, by default
+        all; arrays that are also sent to the client count by their changes."""
+        return arrays
+
     @abstractmethod
     def aggregate(self, replies: Replies) -> None:
         """Process the valid replies of a round.
@@ -259,13 +268,6 @@ class Aggregation(ABC):
     @abstractmethod
     def load(self, state: Arrays) -> None:
         """Inverse of `state`."""
-
-
-def global_model(aggregation: Aggregation) -> Arrays:
-    """The shared parameters of an aggregation's global model; without one, those of some client."""
-    if isinstance(aggregation, HasGlobalModel):
-        return aggregation.global_model()
-    return aggregation.sent_to(0)
 
 
 class Average(Aggregation):

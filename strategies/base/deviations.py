@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.geometry.one_thread import one_thread
-from curvfed.strategies.base.abilities import ComparesArrays
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
 
@@ -141,10 +140,7 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     for partition, update in replies.items():
         start = model.sent_to(partition)
         squares = np.zeros(3)
-        arrays = update.arrays
-        if isinstance(model, ComparesArrays):
-            arrays = model.compared(arrays)
-        for name, array in arrays.items():
+        for name, array in model.compared(update.arrays).items():
             is_further = "/" in name
             values = array.reshape(-1)
             origin = None
