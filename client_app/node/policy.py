@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from curvfed.strategies.base.guard import budget_remedies
 from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
-from curvfed.strategies.base.shared_tables import GROUP_SIZE, Points, Secure
+from curvfed.strategies.base.shared_tables import GROUP_SIZE, Images, Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.tasks import plugins, shipped
@@ -50,6 +50,9 @@ class Data(Table):
     embedding_key: str | None = Field(default=None, description="a name in quotes")
     classes: Listed[str] | None = Field(default=None, description="a list of names")
     curvature: Rate | None = Field(default=None, lt=0, description="a number below 0")
+    classes_at: int | None = Field(
+        default=None, ge=1, le=20, description="a whole number from 1 to 20"
+    )
     train_size: float | None = Field(
         default=None, gt=0, lt=1, description="a share above 0 and below 1"
     )
@@ -112,8 +115,14 @@ class Privacy(Table):
     delta: float = Field(default=1e-5, gt=0, lt=0.1, description="a number above 0 and below 0.1")
 
 
-READING = ("label-key", "embedding-key", "classes", "curvature")
-"""The keys of [data] for reading a node's own file; those of a run are `points.…`."""
+READING = {
+    "label-key": "points",
+    "embedding-key": "points",
+    "classes": "points",
+    "curvature": "points",
+    "classes-at": "images",
+}
+"""The keys of [data] for reading a node's own data, with the table of the run's key."""
 
 
 class Policy(Table):
@@ -227,35 +236,37 @@ class Policy(Table):
             raise _refused(key, value, f'[runs] keys, without a line "{key}" = {line}')
 
     def read_as(self, config: RunConfig) -> RunConfig:
-        """A run's configuration with the policy's keys for reading the node's file."""
-        values = {}
-        for key in READING:
+        """A run's configuration with the policy's keys for reading the node's data."""
+        values: dict[str, dict[str, Any]] = {table: {} for table in READING.values()}
+        for key, table in READING.items():
             name = key.replace("-", "_")
             value = getattr(self.data, name)
             if value is not None:
-                values[name] = ",".join(value) if key == "classes" else value
-        return config.model_copy(update={"points": config.points.model_copy(update=values)})
+                values[table][name] = ",".join(value) if key == "classes" else value
+        tables = {name: getattr(config, name).model_copy(update=v) for name, v in values.items()}
+        return config.model_copy(update=tables)
 
     def _read_as_agreed(self, config: RunConfig) -> RunConfig:
-        agreed = self.read_as(config.model_copy(update={"points": Points()}))
+        agreed = self.read_as(config.model_copy(update={"points": Points(), "images": Images()}))
         if config.points.split_seed is not None:
             raise ConfigError(
                 f"points.split-seed = {config.points.split_seed}: this node splits its own data by"
                 " a hash of each record, and by no seed",
                 key="own-split",
             )
-        for key in READING:
+        for key, table in READING.items():
             name = key.replace("-", "_")
-            value = getattr(config.points, name)
+            keys = getattr(config, table)
+            value = getattr(keys, name)
             # A key at its default requests nothing, except the curvature, which is a public
             # parameter of the sum, too.
-            requests = key == "curvature" or value != Points.model_fields[name].default
-            if requests and value != getattr(agreed.points, name):
+            requests = key == "curvature" or value != type(keys).model_fields[name].default
+            if requests and value != getattr(getattr(agreed, table), name):
                 line = f"{key} = {_toml(value.split(',') if key == 'classes' else value)}"
                 raise ConfigError(
-                    f"this node decides itself how its data are read: points.{key} = {_toml(value)}"
-                    f" is not what its policy.toml says in [data]; the line {line} there would"
-                    " allow it",
+                    f"this node decides itself how its data are read: {table}.{key} ="
+                    f" {_toml(value)} is not what its policy.toml says in [data]; the line {line}"
+                    " there would allow it",
                     key="policy",
                 )
         return self.read_as(config)

@@ -14,6 +14,7 @@ from app_runs import Recorder, all_bytes, asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of, nodes_with_a_single_cell
+from image_fixtures import write_classes
 from policies import with_policy
 
 from curvfed.client_app.app import OF_ROUNDS, check_phase
@@ -78,6 +79,36 @@ def test_another_column_is_no_label(tmp_path):
     )
     assert 'points.label-key = "patient" is not what its policy.toml says in [data]' in said
     assert 'the line label-key = "patient" there would allow it' in said
+
+
+def wards(folder: Path) -> list[dict[str, Any]]:
+    """Real nodes with images of two kinds, in a folder for each patient."""
+    nodes = []
+    for site in range(3):
+        data = folder / f"images{site}"
+        for kind, patients in {"tumour": PATIENTS[:2], "healthy": PATIENTS[2:]}.items():
+            write_classes(data / kind, dict.fromkeys(patients, 12), seed=site)
+        place = {"data-path": str(data), "state-path": str(folder / f"state{site}")}
+        nodes.append({"partition-id": site} | place | CAUTIOUS)
+    return nodes
+
+
+def test_folders_of_another_level_are_no_classes(tmp_path):
+    """Got: the names of all patients, as class names, and sums for each of them."""
+    nodes = wards(tmp_path / "nodes")
+    keys = {"method": "fedavg", "dataset": "own", "secure_sum": True, "num_rounds": 0}
+    recorder = Recorder()
+    words = r"images.classes-at = 2 is not what its policy.toml says in \[data\]; the line classes-at = 2"
+    with pytest.raises(FederationError, match=words):
+        run(tmp_path, nodes=nodes, intercept=recorder, images__classes_at=2, **keys)
+    sent = written(tmp_path / "run") + b"".join(all_bytes(reply) for reply in recorder.replies())
+    assert not any(name.encode() in sent for name in PATIENTS)
+    done = run(tmp_path, "kinds", nodes=nodes, **keys)
+    assert done.described["facts"]["class_names"] == ["healthy", "tumour"]
+    allowed = with_policy(tmp_path, nodes, "[data]\nclasses-at = 2\n")
+    for level in ({}, {"images__classes_at": 2}):
+        done = run(tmp_path, f"allowed{len(level)}", nodes=allowed, seed=1, **keys | level)
+        assert done.described["facts"]["class_names"] == sorted(PATIENTS)
 
 
 def test_chosen_classes_are_not_drawn_from_the_data(tmp_path):

@@ -187,6 +187,7 @@ POLICY = """\
 # embedding-key = "X_poincare"
 # classes = ["a", "b"]            # without this line: all classes
 # curvature = -1.0
+# classes-at = 1                  # of a folder of images, likewise for images.classes-at
 # The shares of training and test records; without these lines those of the first run:
 # train-size = 0.75
 # test-size = 0.25
