@@ -80,9 +80,7 @@ class ClientGuard:
         is the digest of the contribution."""
         return None
 
-    def update_vector(
-        self, contribution: Statistics, received: Arrays, num_values: int, limit: float
-    ) -> Floats:
+    def update_vector(self, contribution: Statistics, received: Arrays, limit: float) -> Floats:
         """A client's vector in a secure sum of updates: the weighted change of the shared
         parameters, zeros without training examples, with the figures of the round.
 
@@ -90,8 +88,6 @@ class ClientGuard:
         ----------
         contribution : Statistics
         received : dict of str to array
-        num_values : int
-            The length of the vector without weight and figures.
         limit : float
             Maximum norm of the change.
         """
@@ -103,10 +99,10 @@ class ClientGuard:
         )
 
         weight = contribution.weight
-        values = np.zeros(num_values)
+        arrays = contribution.arrays
+        values = np.zeros(sum(array.size for array in arrays.values()))
         norm = 0.0
         if weight:
-            arrays = contribution.arrays
             if self.config.weights == "examples":
                 arrays = whole_counts(arrays, weight)
             else:

@@ -23,7 +23,6 @@ from curvfed.strategies.config.secure_phases import (
     client_vector,
     session_of,
     sum_encoding,
-    vector_length,
 )
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.run_log import log
@@ -192,8 +191,9 @@ def mask_contribution(
     Raises
     ------
     SecureSumError
-        If the session has another modulus than real numbers: a sum modulo a larger number would
-        show how many members have a negative entry.
+        If the session has another length than the vectors of every member, or another modulus than
+        real numbers: a sum modulo a larger number would show how many members have a negative
+        entry.
     """
     session = opened.session
     weight = int(min(contribution.weight, opened.max_weight))
@@ -223,6 +223,11 @@ def mask_contribution(
         # with parameters that overflow from some value of a record on.
         log.error("%s; this node adds no change to the sum", error)
         values = _values(client, session, reduced.without_change(), share, bound)
+    if len(values) != session.length:
+        raise SecureSumError(
+            f"the length of the sum is {session.length}; allowed for this run is {len(values)}",
+            key="sum-size",
+        )
     encoding = sum_encoding(bound, len(session.clients))
     if session.modulus != encoding.modulus:
         raise SecureSumError(
@@ -256,9 +261,8 @@ def _values(
     """The vector of a contribution, before it is encoded; `share` is the fraction of the weight
     that remains."""
     if session.phase == TRAIN:
-        num_values = session.length - vector_length(0)
         received = contribution.received or {}
-        return client.guard.update_vector(contribution, received, num_values, bound)
+        return client.guard.update_vector(contribution, received, bound)
     shared = share * contribution.flatten()
     return client_vector(shared, contribution.weight, contribution.figures, bound)
 

@@ -226,13 +226,11 @@ class PrivateClient(ClientGuard):
                 key="no-privacy-budget",
             )
 
-    def update_vector(
-        self, contribution: Statistics, received: Arrays, num_values: int, limit: float
-    ) -> Floats:
+    def update_vector(self, contribution: Statistics, received: Arrays, limit: float) -> Floats:
         """With hidden clients all weigh the same, and no figure leaves; see `ClientGuard`."""
         privacy = keys_of(self.config)
         if privacy.unit != "client":
-            return super().update_vector(contribution, received, num_values, limit)
+            return super().update_vector(contribution, received, limit)
         # A client without data adds nothing but noise; who it is stays hidden.
         arrays = contribution.arrays
         if privacy.clip_quantile is not None:

@@ -17,7 +17,7 @@ from hull_nodes import nodes_of
 from image_fixtures import write_classes
 from policies import costs, with_policy
 from secure_sums import watched_sums
-from test_ledger import SUMMED, cells
+from test_ledger import SUMMED, cells, graphs_of
 
 from curvfed.client_app import rounds, start
 from curvfed.client_app.client import Client
@@ -26,7 +26,7 @@ from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import FINE_TUNE, Request
+from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN, Request
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -219,6 +219,29 @@ def test_whether_a_closed_form_fails_stays_at_the_member(tmp_path):
     with suppress(RoundError):
         run(tmp_path, nodes=image_nodes(tmp_path, (28, 28)), intercept=lie, **keys)
     assert errors == ["", "", ""]
+
+
+def test_no_length_of_a_sum_shows_who_has_no_examples(tmp_path):
+    """A member without training examples sent as many zeros as asked for, the others refused."""
+    errors = []
+
+    def longer(request: Message, handle: Handle) -> Message:
+        if phase_of(request.content) == TRAIN:
+            parts = request.content["parts"]
+            parts["length"] = int(parts["length"]) + 1  # type: ignore[arg-type,call-overload]
+        reply = handle(request)
+        if phase_of(request.content) == TRAIN:
+            errors.append(reply.content["header"]["error"])
+        return reply
+
+    nodes = real_nodes(tmp_path / "nodes", graphs_of(30, 30, 0))
+    with suppress(RoundError):
+        run(tmp_path, nodes=nodes, intercept=longer, **SUMMED)
+    assert len(errors) == 3
+    (said,) = set(errors)
+    assert "the length of the sum is" in said
+    lines = [Path(node["state-path"]) / f"ledger-{n:05d}.jsonl" for n, node in enumerate(nodes)]
+    assert not any('"kind": "sum"' in path.read_text() for path in lines)
 
 
 def test_a_round_in_which_training_fails_everywhere_says_so(tmp_path, caplog):
