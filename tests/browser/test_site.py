@@ -15,6 +15,7 @@ PAGES = sorted(
     for path in DOCS.rglob("*.md")
     if path.stem != "README" and "plots" not in path.parts
 )
+REFERENCE = sorted(f"reference/{path.stem}" for path in (DOCS / "reference").glob("*.md"))
 FORMULAS = sorted(path.stem for path in (DOCS / "methods").glob("*.md") if "$" in path.read_text())
 
 
@@ -38,6 +39,19 @@ def test_nothing_is_cut_or_white(page, site, tab):
         result += faults_of_colours(screenshot(tab), view, [])
         faults += [f"{view.name}: {fault}" for fault in result]
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.long
+def test_tables_of_the_reference_do_not_scroll_on_a_laptop(site, tab):
+    """At 1,280 pixels the whole row of a key, a figure or a file is in view."""
+    scrolling = """[...document.querySelectorAll(".table-wrapper")]
+        .filter(one => one.scrollWidth > one.clientWidth + 1)
+        .map(one => one.textContent.trim().slice(0, 60))"""
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    for page in REFERENCE:
+        tab.goto((site / f"{page}.html").as_uri())
+        assert tab.evaluate("document.querySelectorAll('.table-wrapper').length"), page
+        assert tab.evaluate(scrolling) == [], page
 
 
 @pytest.mark.long
