@@ -38,6 +38,9 @@ RUNS = "runs.json"
 """Files in the server's folder: the id of each node by its name, and the name of each run by its
 id."""
 
+UNHEARD = "not heard since the SuperLink started"
+"""The state of a node that Flower still counts as online after a restart."""
+
 NOT_FOUND = "Node ID not found"
 """Flower's words for a node that is not registered, or not any more."""
 
@@ -186,7 +189,7 @@ def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
 
 def heard_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
     """The registered nodes, where those that this SuperLink has not heard since its start are
-    offline since then: Flower counts them as online for a minute.
+    offline since then, with `UNHEARD`: Flower counts them as online for a minute.
 
     Raises
     ------
@@ -199,7 +202,7 @@ def heard_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
         silent = _last_heard_before(started.timestamp(), folder.database)
     except (OSError, sqlite3.Error):
         return nodes
-    gone = {"status": "offline", "offline-at": f"{started:%Y-%m-%d %H:%M:%SZ}"}
+    gone = {"status": "offline", "offline-at": f"{started:%Y-%m-%d %H:%M:%SZ}", UNHEARD: True}
     return [
         node | gone if node["status"] == "online" and node["node-id"] in silent else node
         for node in nodes

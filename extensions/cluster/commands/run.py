@@ -143,7 +143,7 @@ def _await_nodes(folder: ServerFolder) -> None:
         print(f"waiting up to {NODES_WAIT:g} s for {', '.join(offline)}", flush=True)
         if not wait_until(lambda: not _offline_nodes(folder), NODES_WAIT, POLL):
             offline = _offline_nodes(folder)
-            number = len(registry.registered_nodes(folder))
+            number = len(registry.heard_nodes(folder))
             print(
                 f"{number - len(offline)} of {amount(number, 'node')} connected; continuing without"
                 f" {', '.join(offline)}"
@@ -151,11 +151,14 @@ def _await_nodes(folder: ServerFolder) -> None:
 
 
 def _offline_nodes(folder: ServerFolder) -> list[str]:
-    return [
-        node["name"] or node["node-id"]
-        for node in registry.registered_nodes(folder)
-        if node["status"] != "online"
-    ]
+    """The names of registered nodes that are not connected, with those that only seem so after a
+    restart of the SuperLink."""
+    names = []
+    for node in registry.heard_nodes(folder):
+        if node["status"] != "online":
+            state = f" ({registry.UNHEARD})" if registry.UNHEARD in node else ""
+            names.append(f"{node['name'] or node['node-id']}{state}")
+    return names
 
 
 def _run_once(folder: ServerFolder, config: Mapping[str, Value]) -> str:

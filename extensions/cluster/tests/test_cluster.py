@@ -594,6 +594,28 @@ def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
     assert "27182" not in said
 
 
+def test_a_node_that_a_new_superlink_has_not_heard_is_waited_for_and_named_so(
+    folder, fake, monkeypatch, capsys
+):
+    """Flower counts it as online for a minute: the run began as with all nodes, and waited."""
+    monkeypatch.setattr(run, "NODES_WAIT", 0.05)
+    folder.flower_home.mkdir(exist_ok=True)
+    registry.note_start(folder)
+    os.utime(folder.flower_home / "started", (1000, 1000))
+    with contextlib.closing(sqlite3.connect(folder.database)) as connection, connection:
+        connection.execute("CREATE TABLE node (node_id, online_until, heartbeat_interval)")
+        rows = [(31415, 1061, 30), (27182, 1059, 30)]
+        connection.executemany("INSERT INTO node VALUES (?, ?, ?)", rows)
+    registry.write_names(folder, {"north": "27182"})
+    (fake / "nodes").write_text(f"{node(31415, 'online')}, {node(27182, 'online')}")
+    answer(fake, "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    said = capsys.readouterr().out
+    silent = "north (not heard since the SuperLink started)"
+    assert f"waiting up to 0.05 s for {silent}\n" in said
+    assert f"1 of 2 nodes connected; continuing without {silent}\n" in said
+
+
 @pytest.mark.parametrize("has_summary", [False, True])
 def test_a_server_app_that_was_killed_is_noticed_and_one_that_ended_is_not(
     folder, fake, monkeypatch, capsys, has_summary
