@@ -10,9 +10,7 @@ import contextlib
 import importlib.resources
 import tempfile
 import tomllib
-import warnings
 from collections.abc import Iterator
-from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
@@ -99,16 +97,6 @@ def app_folder(method: str) -> Iterator[Path]:
             flush=True,
         )
         yield folder
-
-
-def bundle_digest(folder: Path) -> str:
-    """The digest of Flower's bundle of an app's folder, as a node's policy names it."""
-    from flwr.cli.build import build_fab_from_disk
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of Flower's patterns of files
-        bundle = build_fab_from_disk(folder)
-    return f"sha256:{sha256(bundle).hexdigest()}"
 
 
 def modules(package: Path, home: Path) -> dict[str, bytes]:

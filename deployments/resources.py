@@ -148,20 +148,6 @@ def check_folder(folder: Path, option: str) -> None:
         )
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder of the pages.
-
-    Raises
-    ------
-    UsageError
-        If it cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}", key="unwritable") from None
-
-
 def check_working_folder() -> None:
     """Refuse a deleted working folder, in which libraries of torch end the process silently.
 

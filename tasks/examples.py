@@ -17,6 +17,7 @@ from torch import Tensor
 
 from curvfed.tasks.errors import MAX_TEXT, DataError
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.labelled import Labelled
 from curvfed.tasks.stored_files import (
     UNSEALED,
     check_whole,
@@ -38,7 +39,7 @@ FAR_FEATURES = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Examples(ABC):
+class Examples(Labelled, ABC):
     """n labelled examples and their split.
 
     Attributes
@@ -150,23 +151,6 @@ class Examples(ABC):
             "class_counts": tuple(counts.tolist()),
             **self.trivial_scores(),
         }
-
-    def trivial_scores(self) -> dict[str, float | None]:
-        """The test scores of answers that no model is needed for, by name; None without training or
-        test examples."""
-        test_labels = self.labels[self.test]
-        train_labels = self.labels[self.train]
-        if not len(test_labels) or not len(train_labels):
-            return {"majority_accuracy": None}
-        # bincount and argmax break ties by the smaller index: equal figures everywhere.
-        frequent = torch.bincount(train_labels).argmax()
-        return {"majority_accuracy": float((test_labels == frequent).double().mean())}
-
-    def held(self, minimum: int) -> set[str]:
-        """The names of the classes with at least this number of training examples, 1 or more."""
-        sizes = torch.bincount(self.labels[self.train], minlength=len(self.class_names))
-        names = zip(self.class_names, sizes.tolist(), strict=True)
-        return {name for name, size in names if size >= minimum}
 
     @abstractmethod
     def bytes_on(self, device: torch.device) -> int:

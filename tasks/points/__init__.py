@@ -14,11 +14,12 @@ from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import in_order, number_labels
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.labelled import Labelled
 from curvfed.tasks.record_split import records_of
 
 
 @dataclass(frozen=True, eq=False)
-class ClientPoints:
+class ClientPoints(Labelled):
     """The data of one client, of a whole data set, or the global test set.
 
     Attributes
@@ -88,20 +89,6 @@ class ClientPoints:
             "class_counts": counts.tolist(),
             **self.trivial_scores(),
         }
-
-    def trivial_scores(self) -> dict[str, float | None]:
-        """See `Examples`."""
-        if not self.train.any() or not self.test.any():
-            return {"majority_accuracy": None}
-        # Of equally frequent classes argmax takes the first: equal figures everywhere.
-        frequent = np.bincount(self.train_labels).argmax()
-        return {"majority_accuracy": float((self.test_labels == frequent).mean())}
-
-    def held(self, minimum: int) -> set[str]:
-        """See `Examples`."""
-        sizes = np.bincount(self.train_labels, minlength=len(self.class_names))
-        names = zip(self.class_names, sizes.tolist(), strict=True)
-        return {name for name, size in names if size >= minimum}
 
     def check_test(self, shape: str, class_names: object) -> None:
         """Accept test points of any classes; a class that no client has is scored as wrong."""

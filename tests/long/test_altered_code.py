@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from local_cluster import LocalCluster, cluster, shares
 
-from curvfed.deployments.package_files import app_folder, bundle_digest
+from curvfed.deployments.package_files import app_folder
 from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.extensions.cluster.commands.flower_commands import flwr
+from curvfed.extensions.cluster.commands.run import bundle_digest
 
 pytestmark = [
     pytest.mark.long,

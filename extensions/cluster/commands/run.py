@@ -4,7 +4,9 @@ import contextlib
 import signal
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +14,7 @@ import typer
 
 from curvfed.deployments.application import Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import Value, read_pairs
-from curvfed.deployments.package_files import app_folder, bundle_digest
+from curvfed.deployments.package_files import app_folder
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.extensions.cluster.commands import ClusterError, registry
@@ -284,3 +286,13 @@ def _rounds_done(directory: Path) -> int:
     from curvfed.strategies.wire.store import Store  # imports NumPy
 
     return max(Store(directory / "checkpoint" / "server").stamps(), default=0)
+
+
+def bundle_digest(folder: Path) -> str:
+    """The digest of Flower's bundle of an app's folder, as a node's policy names it."""
+    from flwr.cli.build import build_fab_from_disk
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Flower's patterns of files
+        bundle = build_fab_from_disk(folder)
+    return f"sha256:{sha256(bundle).hexdigest()}"

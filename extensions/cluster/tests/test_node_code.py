@@ -17,9 +17,10 @@ from curvfed.client_app.app import app
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger import ledger_of
 from curvfed.client_app.node.ledger_memory import REFUSAL
-from curvfed.deployments.package_files import app_folder, bundle_digest
+from curvfed.deployments.package_files import app_folder
 from curvfed.extensions.cluster.commands import node_code
 from curvfed.extensions.cluster.commands.node_config import check_code
+from curvfed.extensions.cluster.commands.run import bundle_digest
 from curvfed.strategies.wire.codec import encode_request
 from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, Header, Request
 

@@ -15,7 +15,7 @@ import typer
 from curvfed.deployments.application import Address, complete_pair, completed_values, expanded
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import package_files
-from curvfed.deployments.resources import Resources, make_folder
+from curvfed.deployments.resources import Resources
 from curvfed.deployments.start import collector_off
 from curvfed.deployments.terminal import open_console
 from curvfed.extensions.sweeps import SHIPPED
@@ -129,7 +129,7 @@ def report(
     runs = Results(folder).select(plan.runs)
     if not any(run.row for run in runs):
         raise UsageError(f"no run of {name} is in {folder}; curvfed sweep makes them", key="no-run")
-    make_folder(to)
+    _make_folder(to)
     page = make_page(plan, runs, to, against, "pdf" in names)
     files = write_page(page, to, plan.path.stem, names)
     for line in (*page.notes, *files):
@@ -228,7 +228,7 @@ def compare(
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{comparison.data}-{digest[:12]}"
     folder = (results or comparison.results or home() / "comparisons" / name).resolve()
-    make_folder(folder)
+    _make_folder(folder)
     earlier_seeds = check_plan(folder, comparison.plan)
 
     contents = cache(file_digest)
@@ -246,3 +246,17 @@ def compare(
     runs = list(itertools.chain(*(tuning.runs for tuning in tunings.values())))
     runs += itertools.chain(*(outcomes[name][1] for name in tunings))
     raise typer.Exit(write_results(comparison, rows, runs, folder, console, earlier_seeds))
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of the pages.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}", key="unwritable") from None
