@@ -86,14 +86,24 @@ def admit(client: Client, request: Request) -> None:
         seed = f"{SEED}{client.config.seed}"
         start = start_digest(decode_arrays(request.arrays))
         questions = {seed: f"the start of {seed}", start: f"the start {start}"}
+    if is_compared(client):
+        admit_data(client)
     client.ledger.admit(
         client.run, questions, _configuration(client), limit, is_open=is_open, is_sum=is_sum
     )
 
 
-def admit_data(client: Client) -> None:
-    """Refuse to send values that depend on the data alone both in a sum and in the open: the sum
-    minus the open values of the other members would be this member's, whatever the seeds.
+def admit_data(client: Client, is_fixed: bool = False) -> None:
+    """Refuse to send values in the open after a sum of the same data: the sum minus the open values
+    of the other members would be this member's, whatever the seeds.
+
+    A node that has answered in the open before hides nobody in a sum; it states no examples.
+
+    Parameters
+    ----------
+    client : Client
+    is_fixed : bool
+        Whether the values depend on the data alone: then also in a sum after open values.
 
     Raises
     ------
@@ -103,7 +113,22 @@ def admit_data(client: Client) -> None:
         return
     exposure = IN_SUMS if client.is_masked else OPEN
     limit = client.node.rules.runs.configurations
-    client.ledger.admit_data(client.split_digest.hex(), exposure, limit)
+    client.ledger.admit_data(client.split_digest.hex(), exposure, limit, is_fixed)
+
+
+def is_compared(client: Client) -> bool:
+    """Whether open updates and scores may show the part of the client in the run's sums: not in the
+    sum of a one-shot method, nor if noise hides them."""
+    return not (client.method.is_one_shot or client.is_private)
+
+
+def hides_others(client: Client) -> bool:
+    """Whether the client's examples hide those of other members: not if updates or scores of its
+    present data have left in the open. Then none will, as `admit_data` records."""
+    if client.ledger is None or not client.split_digest or not is_compared(client):
+        return True
+    admit_data(client)
+    return not client.ledger.is_open(client.split_digest.hex())
 
 
 def _configuration(client: Client) -> str:

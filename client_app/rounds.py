@@ -96,7 +96,7 @@ def train(client: Client, request: Request) -> Contribution:
             key="private-statistics",
         )
     if learner.sums_by_name:
-        admit_data(client)
+        admit_data(client, is_fixed=True)
     before = client.scores()
     try:
         trained = client.fit(request.header.round)
@@ -175,7 +175,7 @@ def calibrate(client: Client, request: Request) -> Contribution:
     calibration = client.config.calibrator
     assert calibration is not None, "the phase is refused before"
     if all(name.startswith(HEAD) for name in client.tensors):  # the features are fixed
-        admit_data(client)
+        admit_data(client, is_fixed=True)
     sums, num_examples = class_sums(client, calibration)
     labels = client.task.train_labels.numpy(force=True)
     client.warn_of_lost_classes(client.leaving_in_sums.classes_lost(labels), request)

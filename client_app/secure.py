@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, check_contribution, check_paid
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
+from curvfed.client_app.questions import hides_others
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import SHARES
 from curvfed.strategies.config.masked import basis_of, sum_number
@@ -111,7 +112,7 @@ def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | N
     if client.ledger:
         client.ledger.compare(member.statements, heads)
     max_weight = math.inf
-    if client.node.is_real and not client.hides_number:
+    if client.node.is_real and not client.hides_number and hides_others(client):
         max_weight = _max_weight(client, sum(counts.values()))
     number = sum_number(session.phase, session.round)
     return OpenSum(member, session, order_numbers, max_weight, heads, number)

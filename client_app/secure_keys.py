@@ -6,6 +6,7 @@ from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.keys import keyed
+from curvfed.client_app.questions import hides_others
 from curvfed.client_app.secure import COUNT_BYTES, Answer, store_member, stored_member
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.hull.local import ORDER_NUMBER_BYTES, draw_order_number
@@ -34,8 +35,9 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def agree(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Agree on a secret with each peer, and write to it: a real node writes its number of examples
-    and heads of ledgers; every client of a one-shot sum writes an order number."""
+    """Agree on a secret with each peer, and write to it: a real node writes its number of examples,
+    0 if these hide nobody, and heads of ledgers; every client of a one-shot sum writes an order
+    number."""
     member = stored_member(client, request, state)
     if member is None:
         return {"parts": {WITHOUT_KEYS: True}}
@@ -53,7 +55,9 @@ def _with_texts(client: Client, member: Member, run: str) -> Member:
     statements = dict.fromkeys(member.group.members, b"")
     number = b""
     if client.node.is_real:
-        examples = 0 if client.hides_number else int(client.data.train.sum())
+        examples = 0
+        if not client.hides_number and hides_others(client):
+            examples = int(client.data.train.sum())
         number = _rounded(examples).to_bytes(COUNT_BYTES)
     if client.ledger:
         statements = client.ledger.begin(run, member.statements)

@@ -200,8 +200,11 @@ class LedgerOfRuns(LedgerFile):
                 )
             self.write(file, LIMITED, question=kind, data=data, answered=digest)
 
-    def admit_data(self, data: str, exposure: str, limit: int) -> None:
-        """Record how values of the data alone leave, before they do; once.
+    def admit_data(self, data: str, exposure: str, limit: int, is_fixed: bool = False) -> None:
+        """Record how values of one state of the data leave, before they do; once.
+
+        Open values after a sum can show what it hides, whatever the seeds: some settings make
+        networks forget their start.
 
         Parameters
         ----------
@@ -209,7 +212,10 @@ class LedgerOfRuns(LedgerFile):
             The state of the data.
         exposure : {IN_SUMS, OPEN}
         limit : int
-            Below 2 the values leave in sums, or in the open, and not both.
+            Below 2 values leave in the open only before the first sum.
+        is_fixed : bool
+            Whether the values depend on the data alone: below 2 they leave in sums, or in the open,
+            and not both.
 
         Raises
         ------
@@ -217,18 +223,24 @@ class LedgerOfRuns(LedgerFile):
         """
         with self.locked() as file:
             exposures = self.memory.exposures.get(data, [])
-            if exposure in exposures:
-                return
-            if len(exposures) >= limit:
+            others = [other for other in exposures if other != exposure]
+            may_be_compared = others and (is_fixed or exposure not in exposures)
+            if may_be_compared and limit < 2 and (is_fixed or exposure == OPEN):
                 earlier, allowed = _OTHER_EXPOSURE[exposure]
                 raise SecureSumError(
-                    f"this node has sent values of its present data {earlier}, and no seed changes"
-                    " them; together with this run that can reveal what a sum hides: allowed are"
-                    f" secure-sum = {allowed}, or more than [runs] configurations = {limit} in this"
-                    " node's policy",
+                    f"this node has sent values of its present data {earlier}, and other seeds give"
+                    " the same or similar ones; together with this run that can reveal what a sum"
+                    f" hides: allowed are secure-sum = {allowed}, or more than [runs]"
+                    f" configurations = {limit} in this node's policy",
                     key="other-exposure",
                 )
-            self.write(file, EXPOSURE, data=data, exposure=exposure)
+            if exposure not in exposures:
+                self.write(file, EXPOSURE, data=data, exposure=exposure)
+
+    def is_open(self, data: str) -> bool:
+        """Whether updates or scores of one state of the data have left in the open."""
+        with self.locked():
+            return OPEN in self.memory.exposures.get(data, [])
 
     def check_number(self, kind: str, limit: int, words: str) -> None:
         """Refuse another line of a kind once today's lines reach the limit."""

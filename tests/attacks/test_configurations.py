@@ -4,18 +4,23 @@ configurations gave an honest server every single node's update."""
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from app_runs import run
+from app_runs import Recorder, run
 from errors import refuses
 from hull_nodes import nodes_of
 from policies import with_policy
+from secure_sums import watched_sums
 from test_ledger import SUMMED, Observer, cells, hospitals
 
+from curvfed.client_app.client import Client
 from curvfed.client_app.node import ledger_file
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.ledger_memory import Memory
 from curvfed.server_app.run import RoundError
+from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.errors import ConfigError, SecureSumError
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -82,17 +87,88 @@ def test_a_start_is_answered_in_the_open_or_in_a_sum(first, tmp_path):
     nodes = shy_third(tmp_path)
     runs = {"masked": SUMMED, "open": OPEN_RUN}
     made = run(tmp_path, first, nodes=nodes, **runs[first])
-    reasons = {"masked": "given masked sums from the start of seed 0 under 1 other configuration"}
+    reasons = {"masked": r"data in masked sums, and other seeds give.*secure-sum = true, or more"}
     reasons["open"] = "answered in the open from the start of seed 0"
     second = "open" if first == "masked" else "masked"
     with pytest.raises(RoundError, match=reasons[first]):
         run(tmp_path, second, nodes=nodes, **runs[second])
-    # The same run goes on, open runs beside each other are free, and so is another seed.
+    # The same run goes on, and open runs beside each other are free.
     again = run(tmp_path, "again", nodes=nodes, **runs[first])
     assert [row["loss"] for row in again.rounds] == [row["loss"] for row in made.rounds]
     if first == "open":
         run(tmp_path, "other", nodes=nodes, **OPEN_RUN | {"learning_rate": 0.5})
-    run(tmp_path, "seed", nodes=nodes, **runs[second] | {"seed": 1})
+        reasons["open"] = "those of members that have answered in the open do not count"
+    with pytest.raises(RoundError, match=reasons[first]):
+        run(tmp_path, "seed", nodes=nodes, **runs[second] | {"seed": 1})
+
+
+def test_nodes_that_all_have_answered_in_the_open_are_summed_from_another_seed(tmp_path):
+    """Nothing is hidden of any of them; a sum after which they answer in the open all the same is
+    one of no other nodes."""
+    nodes = hospitals(tmp_path / "nodes", 3)
+    run(tmp_path, "open", nodes=nodes, **OPEN_RUN)
+    run(tmp_path, "masked", nodes=nodes, **SUMMED | {"seed": 1})
+    run(tmp_path, "open-again", nodes=nodes, **OPEN_RUN | {"seed": 2})
+
+
+RATE = 1e-4
+
+FORGETFUL = {
+    "num_rounds": 2,
+    "optimizer": "sgd",
+    "momentum": 0.0,
+    "learning_rate": RATE,
+    "weight_decay": 1 / RATE,
+    "dropout": 0.0,
+}
+"""A step of this weight decay ends close to 0, whatever the start."""
+
+
+@pytest.fixture
+def truth(monkeypatch: pytest.MonkeyPatch) -> dict[int, np.ndarray]:
+    """The training examples of each class at each client."""
+    counts = {}
+    fit = Client.fit
+
+    def noted(client: Client, number: int) -> Any:
+        labels = np.asarray(client.data.labels[client.data.train])
+        counts[client.partition] = np.bincount(labels, minlength=2)
+        return fit(client, number)
+
+    monkeypatch.setattr(Client, "fit", noted)
+    return counts
+
+
+def test_a_run_from_another_seed_has_no_open_answers_beside_a_sum(tmp_path, monkeypatch, truth):
+    """Networks that forget their start gave the classes of a node that is in sums alone."""
+    weights = []
+    decode = masked_cohort.decoded
+
+    def weighed(*arguments: Any) -> Any:
+        total, means = decode(*arguments)
+        weights.append(total.weight)
+        return total, means
+
+    monkeypatch.setattr(masked_cohort, "decoded", weighed)
+    sums = watched_sums(monkeypatch)
+    nodes = shy_third(tmp_path)
+    asked = Recorder()
+    run(tmp_path, "masked", nodes=nodes, intercept=asked, **SUMMED | FORGETFUL)
+    open_run = OPEN_RUN | FORGETFUL | {"seed": 7}
+    with pytest.raises(RoundError, match="other seeds give the same or similar ones"):
+        run(tmp_path, "refused", nodes=nodes, **open_run)
+    monkeypatch.setattr(Ledger, "admit_data", lambda *_: None)
+    recorder = Recorder()
+    run(tmp_path, "unguarded", nodes=nodes, intercept=recorder, **open_run)
+    received = decode_arrays(asked.requests("train")[-1]["arrays"])["head.bias"]
+    victim = sums[-1]["head.bias"] + weights[-1] * received
+    number = weights[-1]
+    for reply in recorder.replies("train")[-2:]:
+        examples = int(reply["header"]["num_examples"])
+        victim -= examples * decode_arrays(reply["arrays"])["head.bias"].astype(np.float64)
+        number -= examples
+    classes = number / len(victim) + victim / RATE
+    np.testing.assert_allclose(classes, truth[2], atol=0.01)  # the attack is real
 
 
 def test_a_resumed_run_goes_on(tmp_path):
