@@ -104,7 +104,7 @@ def test_check_promises_the_number_that_every_place_shows(tmp_path, capsys):
     assert any("Hits@1 is of 13 test examples" in text for text in summary["warnings"])
     assert re.search(r"personal Hits@1 +│ +[\d.]+% ± 0.0%, 13 test", printed)
     page = write_report(folder).read_text()
-    assert "mean reciprocal rank, mean of 1 clients, 13 test examples" in page
+    assert "mean reciprocal rank, mean of 1 client, 13 test examples" in page
     assert re.search(r"[\d.]+% ± 0.0%,</span> 13 test examples", page)
 
 

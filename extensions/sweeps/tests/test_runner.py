@@ -140,23 +140,26 @@ class Silent:
     """A process of a pool that makes no run, and the connection to it: its run ends by `finish`."""
 
     def __init__(self) -> None:
-        self.line = self
-        self.socket, self._other = socket.socketpair()
+        self.connection = self
+        self._socket, self._other = socket.socketpair()
         self.task: Task | None = None
 
-    def post(self, task: Task) -> None:
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, task: Task) -> None:
         self.task = task
 
     def finish(self) -> None:
         self._other.send(b".")
 
-    def receive(self) -> tuple[str, float]:
-        self.socket.recv(1)
+    def recv(self) -> tuple[str, float]:
+        self._socket.recv(1)
         self.task = None
         return "", 1.0
 
     def end(self) -> str:
-        self.socket.close()
+        self._socket.close()
         self._other.close()
         return ""
 
@@ -172,10 +175,10 @@ class Recorded(Pool):
         self.workers: list[list[int]] = []
         self.begun: list[Task] = []
 
-    def _line(self, slot: int) -> Any:
+    def _connection(self, slot: int) -> Any:
         if slot not in self._workers:
             self._workers[slot] = Silent()  # type: ignore[assignment]
-        return self._workers[slot].line
+        return self._workers[slot].connection
 
     def next(self) -> tuple[Task, str, float]:
         processes = [process for process in self._workers.values() if process.task]

@@ -71,7 +71,7 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
     make_run, monkeypatch, caplog, method, call_number, signal
 ):
     undisturbed = make_run("whole", method=method, num_rounds=4)[1]
-    stop(monkeypatch, loop, "within_bound", call_number, signal or KeyboardInterrupt())
+    stop(monkeypatch, loop, "_aggregate", call_number, signal or KeyboardInterrupt())
     with pytest.raises((KeyboardInterrupt, SystemExit)):
         make_run(method=method, num_rounds=4)
     path = undisturbed.path.with_name("run")
@@ -99,7 +99,7 @@ def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(make_run, monkeypatc
 
 def test_a_run_that_failed_is_made_anew(make_run, monkeypatch, caplog):
     undisturbed = make_run("whole", num_rounds=4)[1]
-    stop(monkeypatch, loop, "within_bound", 2, RuntimeError("of no use:\n" + "x" * 999))
+    stop(monkeypatch, loop, "_aggregate", 2, RuntimeError("of no use:\n" + "x" * 999))
     error, run = make_run(num_rounds=4)
     assert error == "RuntimeError: of no use:\n" + "x" * 999
     assert "RuntimeError: of no use" in caplog.text
