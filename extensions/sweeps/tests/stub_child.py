@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Mapping
+from functools import partial
 
 from curvfed.deployments.processes import follow
 from curvfed.extensions.sweeps.commands.sweep.child import Task, answer_all
@@ -10,13 +11,15 @@ from curvfed.extensions.sweeps.commands.sweep.child import Task, answer_all
 
 def serve(descriptor: int, parent: int) -> None:
     follow(parent)
-    answer_all(descriptor, answer)
+    answer_all(descriptor, partial(answer, descriptor))
 
 
-def answer(task: Task) -> tuple[str, float]:
+def answer(descriptor: int, task: Task) -> tuple[str, float]:
     """The process and its variables, or none at all."""
     settings: Mapping[str, str] = task.settings
-    if settings.get("end") == "killed":
+    if settings.get("end") == "cut":
+        os.write(descriptor, (100).to_bytes(4) + b"the first of 100 bytes")
+    if settings.get("end") in ("cut", "killed"):
         os.kill(os.getpid(), signal.SIGKILL)
     if settings.get("end") == "crashed":
         os._exit(3)

@@ -84,7 +84,10 @@ def test_only_as_many_start_as_there_are_runs(pool_of):
 
 @pytest.mark.parametrize(
     ("end", "cause"),
-    only([("killed", "SIGKILL"), ("crashed", "status 3")], lambda case: case[0] == "killed"),
+    only(
+        [("killed", "SIGKILL"), ("crashed", "status 3"), ("cut", "SIGKILL")],
+        lambda case: case[0] in ("killed", "cut"),
+    ),
 )
 def test_the_end_of_a_process_fails_its_run_alone(pool_of, end, cause):
     answers = answers_of(pool_of(2), "", end, end, "", "")

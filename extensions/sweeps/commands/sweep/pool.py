@@ -95,7 +95,7 @@ class Pool:
         self._free_slots.insert(0, slot)
         try:
             error, seconds = self._workers[slot].connection.recv()
-        except (EOFError, OSError):  # also in the middle of an answer
+        except (EOFError, OSError):  # also within a message
             error, seconds = self._end(slot), 0.0
         self._begin()
         return task, error, seconds
