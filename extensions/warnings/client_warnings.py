@@ -21,7 +21,7 @@ def _long_updates(state: State, federation: Federation) -> str:
         length = record["length"]
         if 2 * rounds > state.train_requests.get(partition, 0) or length > BOUND:
             times = f"up to {length:.3g} times"
-            texts.append(f"client {partition} in {amount(int(rounds), 'round')}, {times}")
+            texts.append(f"client {partition} in {amount(rounds, 'round')}, {times}")
     if not texts:
         return ""
     return (
