@@ -49,6 +49,8 @@ class Format:
         Names of published data sets in this format that are read by path alone.
     example : str
         Such a path.
+    is_broad : bool
+        Whether it takes what no other format of the group recognises, as those of other packages.
     """
 
     title: str
@@ -63,6 +65,7 @@ class Format:
     sources: Mapping[str, PublicData] = field(default_factory=dict)
     known: tuple[str, ...] = ()
     example: str = ""
+    is_broad: bool = False
 
 
 def holds_array(path: Path, name: str) -> str:

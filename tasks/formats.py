@@ -180,8 +180,10 @@ CORE = (
 )
 """One format for each kind of data of the core; the data set of the kind reads it."""
 
-GROUP = tuple(form for _, form in plugins.usable("formats", Format))
-"""The formats of the group `curvfed.formats`."""
+GROUP = tuple(
+    sorted((form for _, form in plugins.usable("formats", Format)), key=lambda form: form.is_broad)
+)
+"""The formats of the group `curvfed.formats`, the broad ones last."""
 
 OF_EXTENSIONS = (*(form for kind in ADDED.values() for form in kind.files.formats), *GROUP)
 """The formats of the kinds of data that extensions add, and those of the group."""

@@ -223,4 +223,5 @@ POINT_TABLES = Format(
     _is_point_table,
     "curvfed.extensions.formats.point_tables:locate",
     endings=TABLES,
+    is_broad=True,
 )

@@ -107,6 +107,14 @@ DOTS = Format(
     known=("signac",),
     example="./signac.dots",
 )
+
+
+def recognise_table(path):
+    is_table = path.suffix == ".csv" and path.read_text().startswith("dots")
+    return "its first column is dots" if is_table else ""
+
+
+TABLES = Format("a table of dots", ("points",), recognise_table, "brings_dots:locate")
 """
 KIND = """
 from dataclasses import dataclass
@@ -180,7 +188,11 @@ PACKAGES = {
     "brings_dots": (
         FORMATS,
         {
-            "curvfed.formats": {"dots": "brings_dots:DOTS", "odd": "brings_dots:locate"},
+            "curvfed.formats": {
+                "dots": "brings_dots:DOTS",
+                "dot-tables": "brings_dots:TABLES",
+                "odd": "brings_dots:locate",
+            },
             "curvfed.foreign": {"threes": "brings_dots:foreign"},
         },
     ),
@@ -255,9 +267,12 @@ run = curvfed.simulate(
 out = folder / "out.dots"
 (folder / "copy").mkdir()
 copy = dots.rename(folder / "copy/a.dots")
+table = folder / "a.csv"
+table.write_text("dots,x,y\\n0.1,0.2,a\\n")
 assert main(["predict", str(run.path), str(copy), "--out", str(out)]) == 0
 print(json.dumps({
     "text": decide(copy).text,
+    "table": decide(table).text,
     "absent": [tasks_of("z.dots"), is_own_data("z.dots")],
     "rows": [list(row) for row in catalogue() if "dots" in row[2] or row[0] == "seurat"],
     "source": source_of("Seurat").title,
@@ -352,6 +367,8 @@ def test_a_guard_decides_what_leaves(answers):
 def test_a_format_is_recognised_listed_and_read_and_predictions_are_written_in_it(answers):
     of_format = answers["format"]
     assert of_format["text"] == "a.dots: points (it ends in .dots)"
+    # also a table, which a format of curvfed takes only if no other does
+    assert of_format["table"] == "a.csv: points (its first column is dots)"
     assert of_format["absent"] == [["points"], True]
     assert ["a path", "points", "your own: a file of dots"] in of_format["rows"]
     assert of_format["source"] == "Seurat"
