@@ -271,9 +271,11 @@ if __name__ == "__main__":
     ):
         import_module(f"curvfed.{heavy}")  # once, and not in every child
     from curvfed.deployments.commands.command import main
-    from curvfed.extensions.public_data import downloads
 
-    downloads.PROBE_URL = "http://127.0.0.1:9/"  # absent data are not waited for
+    with contextlib.suppress(ImportError):  # the extension may be absent
+        from curvfed.extensions.public_data import downloads
+
+        downloads.PROBE_URL = "http://127.0.0.1:9/"  # absent data are not waited for
     asked = [Case(**notes) for notes in json.load(sys.stdin)]
     for one in asked:
         _try(one)
