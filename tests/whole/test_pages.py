@@ -110,6 +110,19 @@ def test_a_page_is_read_in_one_sitting():
     assert sum(page.stat().st_size for page in written) <= COMMANDS_WRITE
 
 
+PARTS = {"fedbabu", "fedbn", "fedper", "lg-fedavg", "local"}
+"""Methods whose whole definition is the part of the parameters that is averaged."""
+
+METHODS = sorted((ROOT / "docs" / "methods").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", METHODS, ids=lambda page: page.stem)
+def test_a_method_has_its_formula(page):
+    text = page.read_text(encoding="utf-8").split("\n## Keys\n")[0]
+    assert text.count("$") % 2 == 0
+    assert ("$" in text) != (page.stem in PARTS)
+
+
 def test_the_messages_of_the_page_on_faults_are_those_of_the_code():
     text = (ROOT / "docs" / "wrong.md").read_text(encoding="utf-8")
     messages = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
