@@ -111,7 +111,10 @@ def test_groups_of_another_size_are_in_every_policy(tmp_path, capsys):
     path = tmp_path / "c"
     words = [word for number in range(12) for word in ("--node", f"n{number}")]
     assert main(["cluster", "--folder", str(path), "init", *words, "--group-size", "6"]) == 0
-    assert "groups of 6 to 11 nodes" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "groups of 6 to 11 nodes" in said
+    assert "pip install --require-hashes -r requirements-node.txt" in said
+    assert "make setup" not in said  # with the tools of developers
     assert main(["cluster", "--folder", str(path), "add", "late"]) == 0
     nodes = ServerFolder(path).nodes()
     assert {read_policy(node.policy).sums.group_size for node in nodes} == {6}

@@ -697,6 +697,9 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(
                 assert row["scores"][place] == summary["best_validation"]["personal_accuracy_mean"]
     page = (tmp_path / "runs" / "comparison.md").read_text()
     assert page.splitlines()[2] == answer
+    numbers = sorted({row["tried"] for row in stored["methods"]})
+    assert f"the best of {' to '.join(map(str, numbers))} by validation on another seed" in page
+    assert "learning rates, decays, and at most 2 other configurations (budget)" in page
     assert "weight-decay=" in page
     assert answer.replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
     table = csv.DictReader((tmp_path / "runs" / "comparison.csv").read_text().splitlines())
