@@ -297,9 +297,10 @@ class Policy(Table):
         sums = self.sums
         if others < sums.others_examples:
             raise SecureSumError(
-                "the other members have too few examples to hide this node's; those of members"
-                " that have answered in the open do not count: [sums] others-examples ="
-                f" {sums.others_examples} in its policy",
+                "the other members have too few examples to hide this node's; members whose"
+                " present data have answered in the open do not count: allowed are further members,"
+                f" or less than [sums] others-examples = {sums.others_examples} in this node's"
+                " policy",
                 key="few-examples",
             )
         if sums.weight_share == 1:

@@ -97,7 +97,7 @@ def test_a_start_is_answered_in_the_open_or_in_a_sum(first, tmp_path):
     assert [row["loss"] for row in again.rounds] == [row["loss"] for row in made.rounds]
     if first == "open":
         run(tmp_path, "other", nodes=nodes, **OPEN_RUN | {"learning_rate": 0.5})
-        reasons["open"] = "those of members that have answered in the open do not count"
+        reasons["open"] = "members whose present data have answered in the open do not count"
     with pytest.raises(RoundError, match=reasons[first]):
         run(tmp_path, "seed", nodes=nodes, **runs[second] | {"seed": 1})
 

@@ -219,7 +219,7 @@ def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
     assert "data-path" not in checked(f'partition-id=0 policy="{policy}"')
     out = capsys.readouterr().out
     assert "[data] label-key = kind; [sums] contributors = 5\n" in out
-    assert "cells.csv: 1 points in the disc, 1 classes\n" in out
+    assert "cells.csv: 1 point in the disc, 1 class\n" in out
     message = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
     assert "and path in [data] of its policy.toml differ" in message
     policy.write_text("[sums]\n\ncontributors = 1\n")
