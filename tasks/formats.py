@@ -239,7 +239,7 @@ _GRAPHS = dict.fromkeys(
 )
 
 READ_AS = (
-    f"graphs are {' or '.join(_GRAPHS)}, points {', '.join(POINT_ENDINGS)}"
+    f"graphs are {' or '.join(_GRAPHS)}, points {' or '.join(POINT_ENDINGS)}"
     f" files of two coordinates and a class{_HINTS}"
 )
 """The kinds of data in files, for error texts."""
