@@ -30,8 +30,11 @@ START = "sha256:"
 """Beginnings of the names of questions: a run's seed, and the digest of its start."""
 
 
-_OTHER_EXPOSURE = {IN_SUMS: ("in the open", "false"), OPEN: ("in masked sums", "true")}
-"""By the exposure in a run: how values have left before, and the `secure-sum` of such runs."""
+_OTHER_EXPOSURE = {
+    IN_SUMS: ("sent values of its present data in the open", "false"),
+    OPEN: ("agreed to hide its present data, and others', in masked sums", "true"),
+}
+"""By the exposure in a run: what the node did before, and the `secure-sum` of such runs."""
 
 
 class LedgerOfRuns(LedgerFile):
@@ -228,10 +231,10 @@ class LedgerOfRuns(LedgerFile):
             if may_be_compared and limit < 2 and (is_fixed or exposure == OPEN):
                 earlier, allowed = _OTHER_EXPOSURE[exposure]
                 raise SecureSumError(
-                    f"this node has sent values of its present data {earlier}, and other seeds give"
-                    " the same or similar ones; together with this run that can reveal what a sum"
-                    f" hides: allowed are secure-sum = {allowed}, or more than [runs]"
-                    f" configurations = {limit} in this node's policy",
+                    f"this node has {earlier}, and other seeds give the same or similar values;"
+                    " together with this run that can reveal what a sum hides: allowed are"
+                    f" secure-sum = {allowed}, or more than [runs] configurations = {limit} in"
+                    " this node's policy",
                     key="other-exposure",
                 )
             if exposure not in exposures:

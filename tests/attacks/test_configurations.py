@@ -87,7 +87,9 @@ def test_a_start_is_answered_in_the_open_or_in_a_sum(first, tmp_path):
     nodes = shy_third(tmp_path)
     runs = {"masked": SUMMED, "open": OPEN_RUN}
     made = run(tmp_path, first, nodes=nodes, **runs[first])
-    reasons = {"masked": r"data in masked sums, and other seeds give.*secure-sum = true, or more"}
+    reasons = {
+        "masked": r"agreed to hide its present data.*other seeds give.*secure-sum = true, or more"
+    }
     reasons["open"] = "answered in the open from the start of seed 0"
     second = "open" if first == "masked" else "masked"
     with pytest.raises(RoundError, match=reasons[first]):
@@ -155,7 +157,7 @@ def test_a_run_from_another_seed_has_no_open_answers_beside_a_sum(tmp_path, monk
     asked = Recorder()
     run(tmp_path, "masked", nodes=nodes, intercept=asked, **SUMMED | FORGETFUL)
     open_run = OPEN_RUN | FORGETFUL | {"seed": 7}
-    with pytest.raises(RoundError, match="other seeds give the same or similar ones"):
+    with pytest.raises(RoundError, match="other seeds give the same or similar values"):
         run(tmp_path, "refused", nodes=nodes, **open_run)
     monkeypatch.setattr(Ledger, "admit_data", lambda *_: None)
     recorder = Recorder()
