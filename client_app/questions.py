@@ -86,7 +86,7 @@ def admit(client: Client, request: Request) -> None:
         seed = f"{SEED}{client.config.seed}"
         start = start_digest(decode_arrays(request.arrays))
         questions = {seed: f"the start of {seed}", start: f"the start {start}"}
-    if is_compared(client):
+    if is_open and is_compared(client):
         admit_data(client)
     client.ledger.admit(
         client.run, questions, _configuration(client), limit, is_open=is_open, is_sum=is_sum
@@ -124,10 +124,9 @@ def is_compared(client: Client) -> bool:
 
 def hides_others(client: Client) -> bool:
     """Whether the client's examples hide those of other members: not if updates or scores of its
-    present data have left in the open. Then none will, as `admit_data` records."""
+    present data have left in the open. Once its vector has left, `admit_data` lets none."""
     if client.ledger is None or not client.split_digest or not is_compared(client):
         return True
-    admit_data(client)
     return not client.ledger.is_open(client.split_digest.hex())
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, check_contribution, check_paid
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
-from curvfed.client_app.questions import hides_others
+from curvfed.client_app.questions import admit_data, hides_others, is_compared
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import SHARES
 from curvfed.strategies.config.masked import basis_of, sum_number
@@ -329,6 +329,8 @@ def _send(
     session = opened.session
     member = opened.member
     if client.ledger is not None:
+        if is_compared(client):
+            admit_data(client, is_fixed=member.hides)
         client.ledger.note_sum(
             session, basis, client.data_state, client.group, opened.heads, digest
         )

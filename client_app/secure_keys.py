@@ -68,6 +68,7 @@ def _with_texts(client: Client, member: Member, run: str) -> Member:
             "statements": statements,
             "note": order_number,
             "split": client.data_state,
+            "hides": int.from_bytes(number) > 0,
             "written": member.write(texts),
         }
     )

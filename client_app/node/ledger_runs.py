@@ -32,7 +32,7 @@ START = "sha256:"
 
 _OTHER_EXPOSURE = {
     IN_SUMS: ("sent values of its present data in the open", "false"),
-    OPEN: ("agreed to hide its present data, and others', in masked sums", "true"),
+    OPEN: ("sent values of its present data in masked sums", "true"),
 }
 """By the exposure in a run: what the node did before, and the `secure-sum` of such runs."""
 

@@ -43,6 +43,8 @@ class Member(Message):
         The encrypted texts to the peers: if the reply was lost, they are sent again.
     split : str
         Digest of the data and their split when the keys were exchanged.
+    hides : bool
+        Whether it has stated examples, by which peers count themselves hidden.
     last : int
         The caller's number of the last sum under these keys.
     """
@@ -56,6 +58,7 @@ class Member(Message):
     note: bytes = b""
     written: dict[int, bytes] = Field(default_factory=dict)
     split: str = ""
+    hides: bool = True
     last: int = -1
 
     @classmethod

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_runs import Recorder, run
+from app_runs import Handle, Recorder, phase_of, run
 from errors import refuses
+from flwr.app import Message
 from hull_nodes import nodes_of
 from policies import with_policy
 from secure_sums import watched_sums
@@ -88,7 +89,7 @@ def test_a_start_is_answered_in_the_open_or_in_a_sum(first, tmp_path):
     runs = {"masked": SUMMED, "open": OPEN_RUN}
     made = run(tmp_path, first, nodes=nodes, **runs[first])
     reasons = {
-        "masked": r"agreed to hide its present data.*other seeds give.*secure-sum = true, or more"
+        "masked": r"sent values of its present data in masked sums.*other seeds give.*secure-sum = true, or more"
     }
     reasons["open"] = "answered in the open from the start of seed 0"
     second = "open" if first == "masked" else "masked"
@@ -102,6 +103,29 @@ def test_a_start_is_answered_in_the_open_or_in_a_sum(first, tmp_path):
         reasons["open"] = "members whose present data have answered in the open do not count"
     with pytest.raises(RoundError, match=reasons[first]):
         run(tmp_path, "seed", nodes=nodes, **runs[second] | {"seed": 1})
+
+
+def test_a_masked_run_without_a_sum_leaves_open_runs_free(tmp_path):
+    nodes = shy_third(tmp_path)
+    run(tmp_path, "open", nodes=nodes, **OPEN_RUN)
+    with pytest.raises(RoundError, match="too few examples to hide"):
+        run(tmp_path, "masked", nodes=nodes, **SUMMED | {"seed": 1})
+    run(tmp_path, "open-again", nodes=nodes, **OPEN_RUN | {"seed": 2})
+
+
+def test_a_node_that_answers_in_the_open_after_it_has_stated_examples_sends_no_vector(tmp_path):
+    """Its peers count themselves hidden by examples that the server could then subtract."""
+    nodes = hospitals(tmp_path / "nodes", 3)
+    opened = []
+
+    def open_between(request: Message, handle: Handle) -> Message:
+        if phase_of(request.content) == "train" and not opened:
+            opened.append(True)
+            run(tmp_path, "open", nodes=nodes, **OPEN_RUN | {"seed": 1})
+        return handle(request)
+
+    with pytest.raises(RoundError, match="sent values of its present data in the open"):
+        run(tmp_path, "masked", nodes=nodes, intercept=open_between, **SUMMED)
 
 
 def test_nodes_that_all_have_answered_in_the_open_are_summed_from_another_seed(tmp_path):
