@@ -41,22 +41,20 @@ BLOCKS = (
 )
 
 ABOUT = """\
-# Links of hierarchies in curved and flat space
+# Links of hierarchies, curved and flat
 
     python -m studies.hierarchies --files folder --data folder
 
-writes this page, [every cell](hierarchies.csv) and the picture.
-19 hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% have a second parent.
-A cell is one [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner
-product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, on one seed, compared on
-five others.
+writes this page, [all cells](hierarchies.csv), the picture.
+19 hierarchies (`sources.toml` of the study); in `random-N`, N% have a second parent.
+A cell is a [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, itself at 0 and the inner product,
+with rate, decay, negatives, schedule, score and bias tuned on one seed, compared on five.
 
-Scores: mean reciprocal rank of held-out links among a client's own entities, best round of
-validation; for *reconstruction* mean average precision of all links. "Several parents" is the share of entities with
-two parents or more, *the best flat score* the better on the tuning seed, *frequent tails* the
-trivial answer. Intervals: paired, 95%, Bonferroni-corrected in their block.
+Scores: mean reciprocal rank of held-out links among a client's own entities, best validation
+round; *reconstruction*: mean average precision of all links. *The best flat score* is the better on the tuning
+seed. Intervals: paired, 95%, Bonferroni in their block.
 
-![gains by the share of entities with several parents](../images/hierarchies.svg)
+![gains by the share of several parents](../images/hierarchies.svg)
 """
 
 
@@ -79,13 +77,13 @@ def write_page(record: Mapping[str, Any]) -> None:
         numbers = {"hierarchies": line["number"], "fewest_entities": min(entities)}
         _write_json(MEASURED, numbers | gain)
     lines = [ABOUT, f"{record['made']} of {record['planned']} planned cells are made.", ""]
-    lines += ["Gains in points; intervals above 0 and below. Clients hold branches."]
+    lines += ["Gains in points. Ten clients hold branches unless said."]
     lines.append("")
     lines += table_lines(
         BLOCKS, [row for title in record["rules"] for row in _block(record, title)]
     )
     if made := record["rules"].get(main, {}).get("made"):
-        lines += ["", f"**Hierarchies {GROUPS['made']}**, {main}: {_rule_words(made)}"]
+        lines += ["", f"**Hierarchies made by people**, {main}: {_rule_words(made)}"]
     lines.append("")
     if record["predictions"]["rows"]:
         lines += _prediction_lines(record["predictions"])
@@ -136,7 +134,7 @@ def _block(record: Mapping[str, Any], title: str) -> list[list[str]]:
         figures = []
         for gain in (summary["curvature"], summary["gain"]):
             figures += [_signed(gain["mean"]), f"{gain['above']}, {gain['below']}"]
-        words = "" if rows else title.replace(", branches", "")
+        words = "" if rows else title.replace(", 10 clients", "").replace(", branches", "")
         rows.append([words, GROUPS[name], str(summary["number"]), *figures])
     return rows
 
@@ -178,9 +176,8 @@ def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
         "## What curvature saves",
         "",
-        "Where the interval of the gain over the best flat score lies above 0, 10 clients that hold"
-        " branches: the smallest dimension made in which a flat score is as high, and what"
-        " a client sends and receives a round.",
+        "Where the interval over the best flat score lies above 0: the smallest dimension in"
+        " which a flat score is as high, and what a client sends and receives a round.",
         "",
         "| hierarchy | at −1 | dimension | kB | flat dimension | kB |",
         "| --- | --- | --- | --- | --- | --- |",

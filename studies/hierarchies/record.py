@@ -76,7 +76,7 @@ def with_differences(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(entries)
 
 
-GROUPS = {"all": "all", "made": "made by people", "generated": "generated"}
+GROUPS = {"all": "all", "made": "by people", "generated": "generated"}
 """By group of hierarchies, its words."""
 
 
