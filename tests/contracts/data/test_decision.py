@@ -40,7 +40,7 @@ def test_a_table_of_one_column_is_no_points(name, method, own_home, tmp_path, ca
     assert "it has a single column, or no comma, semicolon or tab separates its columns" in error
     titles = [form.title for form in FORMATS if {"nodes", "graphs"} & {*form.tasks}]
     assert [title for title in titles if title not in error] == []
-    assert re.search(r"points \.npz, .* files of two coordinates and a class", error)
+    assert re.search(r"points \.npz or .* files of two coordinates and a class", error)
     assert "is read as points" not in error
     table(path, "x;y;label", "0.1;0.2;a", "0.2;0.1;b")
     assert decide(path).tasks == ("points",)
