@@ -39,7 +39,7 @@ RUNS = "runs.json"
 id."""
 
 UNHEARD = "not heard since the SuperLink started"
-"""The state of a node that Flower still counts as online after a restart."""
+"""Words for a node that Flower still counts as online after a restart."""
 
 NOT_FOUND = "Node ID not found"
 """Flower's words for a node that is not registered, or not any more."""
@@ -189,7 +189,7 @@ def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
 
 def heard_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
     """The registered nodes, where those that this SuperLink has not heard since its start are
-    offline since then, with `UNHEARD`: Flower counts them as online for a minute.
+    offline since then, with "unheard": Flower counts them as online for a minute.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def heard_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
         silent = _last_heard_before(started.timestamp(), folder.database)
     except (OSError, sqlite3.Error):
         return nodes
-    gone = {"status": "offline", "offline-at": f"{started:%Y-%m-%d %H:%M:%SZ}", UNHEARD: True}
+    gone = {"status": "offline", "offline-at": f"{started:%Y-%m-%d %H:%M:%SZ}", "unheard": True}
     return [
         node | gone if node["status"] == "online" and node["node-id"] in silent else node
         for node in nodes
@@ -243,7 +243,7 @@ def check_registered(folder: ServerFolder) -> str:
     missing = [node.name for node in folder.nodes() if node.name not in ids]
     if missing:
         raise ClusterError(f"not registered: {', '.join(missing)}", key="not-registered")
-    return f"{amount(len(ids), 'node')}"
+    return amount(len(ids), "node")
 
 
 def check_nodes(folder: ServerFolder) -> str:

@@ -158,7 +158,7 @@ def _offline_nodes(folder: ServerFolder) -> list[str]:
     names = []
     for node in registry.heard_nodes(folder):
         if node["status"] != "online":
-            state = f" ({registry.UNHEARD})" if registry.UNHEARD in node else ""
+            state = f" ({registry.UNHEARD})" if "unheard" in node else ""
             names.append(f"{node['name'] or node['node-id']}{state}")
     return names
 

@@ -93,7 +93,7 @@ class ClientGraph(Examples):
 
     def describe(self) -> str:
         """The amount of data, in words."""
-        graphs = "a graph" if self.graph_of_node is None else f"{amount(len(self.labels), 'graph')}"
+        graphs = "a graph" if self.graph_of_node is None else amount(len(self.labels), "graph")
         edges = self.edge_index.shape[1] // 2
         size = f"{amount(len(self.features), 'node')} and {amount(edges, 'edge')}"
         return f"{graphs} of {size}, {amount(self.num_features, 'feature')}"
