@@ -138,21 +138,17 @@ def read_parts(page: Path) -> Parts:
 
 
 def goal_lines(tables: Tables) -> list[str]:
-    """The numbers of goals that the tables of a page meet and miss, and the rows that miss one."""
-    rows = []
-    missed = []
-    for title, part in tables.items():
-        goals = [row for row in part if row[GOAL].startswith("≤")]
-        short = [row for row in goals if MISSED in row[GOAL]]
-        failed = [row for row in part if row[RATIO].startswith("failed")]
-        numbers = (len(part), len(goals) - len(short), len(short), len(failed))
-        rows.append([title, *map(str, numbers)])
-        missed += short + failed
-    sums = [str(sum(int(row[column]) for row in rows)) for column in range(1, 5)]
-    heads = ("part", "rows", "goals met", "missed", "failed")
-    lines = table_lines(heads, [*rows, ["all", *sums]])
-    if missed:
-        lines += ["", "## Missed goals", "", *missed_lines(missed)]
+    """The numbers of goals that the rows of a page meet and miss, and the rows that miss one."""
+    rows = [row for part in tables.values() for row in part]
+    goals = [row for row in rows if row[GOAL].startswith("≤")]
+    short = [row for row in goals if MISSED in row[GOAL]]
+    failed = [row for row in rows if row[RATIO].startswith("failed")]
+    met = len(goals) - len(short)
+    lines = [
+        f"{len(rows)} rows: {met} goals are met, {len(short)} missed; {len(failed)} rows failed."
+    ]
+    if short or failed:
+        lines += ["", "## Missed goals", "", *missed_lines([*short, *failed])]
     return lines
 
 

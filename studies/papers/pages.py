@@ -26,12 +26,10 @@ of a row where rows are data sets. ↑ ↓: above or below the paper's method by
 brackets: the paper's number; two numbers differ if they are apart by more than the spreads of both.
 """
 NOTES = {
-    "spherefed": "At smoke scale, digits and a network of two convolutions replace the paper's data"
-    " and networks, so none of its numbers stands beside. `spherefed` is scored with its calibrated"
-    " classifier, unless a column says otherwise.",
-    "hyperfed": "At smoke scale, digits and 3,000 images of MNIST replace the paper's data, and a"
-    " network of two convolutions its ResNet, so none of its numbers stands beside. SphereFed's"
-    " global accuracy is with the calibrated classifier.",
+    "spherefed": "At smoke scale: digits and two convolutions, so no number compares with the"
+    " paper's. `spherefed` is scored with its calibrated classifier, unless a column says otherwise.",
+    "hyperfed": "At smoke scale: digits, 3,000 images of MNIST and two convolutions, so no number"
+    " compares with the paper's. SphereFed's global accuracy is with the calibrated classifier.",
     "hull": "CP and CE: Poincaré and Euclidean SVM on all"
     " points; CH: on hulls of all points; FLP, the global accuracy, and FLE: on the summed hulls.",
 }
@@ -39,6 +37,8 @@ NOTES = {
 USUAL_SCALE = "smoke"
 SHORT = 6
 """Rows of a table that is shown whole."""
+SHORT_OF_DATA = 4
+"""The same for a table with neither FedAvg nor the paper's method, such as counts of data sets."""
 BEST = 2
 """Best rows of a longer table that are shown."""
 
@@ -182,10 +182,11 @@ def main_rows(table: Table, paper: str) -> list[tuple[Sequence[str], Sequence[Ce
     """The rows with a figure of ours: all of a short table, else FedAvg, the paper's method and the
     best ones, or the first, the last and the best of a table that has neither."""
     made = [row for row in table.rows if any(cell.text for cell in row[1])]
-    if len(made) <= SHORT:
-        return made
     wanted = [next((row for row in made if method in row[0]), None) for method in ("fedavg", paper)]
-    if wanted == [None, None]:
+    has_methods = wanted != [None, None]
+    if len(made) <= (SHORT if has_methods else SHORT_OF_DATA):
+        return made
+    if not has_methods:
         wanted = [made[0], made[-1]]
     best = [row for row in made if any(cell.is_best for cell in row[1]) and row not in wanted]
     wanted += best[:BEST]
