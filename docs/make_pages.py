@@ -198,12 +198,15 @@ def _filled_item(text: str) -> str:
 
 
 def compared(text: str) -> int:
-    """The number of differences behind a column of a template's table: its rows, and all
-    hierarchies in place of those that it shows."""
-    rows = [match for match in REFERENCE.findall(text) if match[2] == QUESTIONS[0]]
-    shown = [match for match in rows if match[0] == HIERARCHIES]
-    tables = _result(HIERARCHIES)["tables"] if shown else {}
-    return len(rows) - len(shown) + max(map(len, tables.values()), default=0)
+    """The number of differences behind a column of a template's table: all curved rows of the
+    comparisons, and all hierarchies, also those that the table leaves out; 0 without such a column."""
+    if not any(match[2] == QUESTIONS[0] for match in REFERENCE.findall(text)):
+        return 0
+    number = max(map(len, _result(HIERARCHIES)["tables"].values()))
+    for path in (MEASURED / "comparisons").glob("*.json"):
+        methods = _result(f"comparisons/{path.stem}")["methods"]
+        number += sum(bool(row["at_zero"] or row["control"]) for row in methods)
+    return number
 
 
 def difference(file: str, path: str, question: str, number: int) -> str:
