@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ from benchmarks import graphs, one_shot, server, whole_runs
 from benchmarks.measure import Call, peak_bytes, seconds
 from benchmarks.page import Tables, duration, machine, write_page
 from benchmarks.tables import table_lines
+from curvfed.server_app.report import style
 from curvfed.tasks.stored_files import write_atomically
 
 INTRODUCTION = """\
@@ -156,7 +156,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.only:
         figures["measured"] = fresh["measured"]
     curves = {name: figures["curves"][name] for name in CURVES if name in figures["curves"]}
-    write_atomically(options.to / "growth.svg", draw(curves))
+    with style.applied():
+        picture = style.svg_file(draw(curves), "growth")
+    write_atomically(options.to / "growth.svg", picture.encode())
     tables: dict[str, list[list[str]]] = {}
     for name, curve in curves.items():
         rows = tables.setdefault(f"more {name.partition('.')[0]}", [])
@@ -244,34 +246,34 @@ def steep_curves(tables: Tables) -> list[str]:
     return lines + table_lines(heads, steep)
 
 
-def draw(curves: Mapping[str, Mapping[str, Any]]) -> bytes:
+def draw(curves: Mapping[str, Mapping[str, Any]]) -> Any:
     """Time and memory over the size, both axes logarithmic: a row of panels for everything that
-    grows, as SVG."""
-    import matplotlib
+    grows."""
     from matplotlib.figure import Figure
 
-    to = BytesIO()
     parts = (("seconds", "seconds", 1.0), ("bytes", "MB", 1e6))
-    with matplotlib.rc_context({"svg.hashsalt": "growth", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(9, 3 * len(GROWS)), layout="constrained")
-        for grows, panels in zip(GROWS, figure.subplots(len(GROWS), 2), strict=True):
-            for axes, (key, label, unit) in zip(panels, parts, strict=True):
-                for marker, name in zip(
-                    "os^Dv", (name for name in curves if name.startswith(grows)), strict=False
-                ):
-                    points = [
-                        (point["size"], point[key] / unit)
-                        for point in curves[name]["points"]
-                        if point[key]
-                    ]
-                    axes.plot(*zip(*points, strict=True), marker=marker, label=CURVES[name].what)
-                axes.set(xscale="log", yscale="log", xlabel=grows, ylabel=label)
-                axes.grid(color="#dddddd")
-                axes.minorticks_off()
-            if panels[0].lines:
-                panels[0].legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
-        figure.savefig(to, format="svg", metadata={"Date": None})
-    return to.getvalue()
+    figure = Figure(figsize=(9, 3 * len(GROWS)), layout="constrained")
+    for grows, panels in zip(GROWS, figure.subplots(len(GROWS), 2), strict=True):
+        names = [name for name in curves if name.startswith(grows)]
+        for axes, (key, label, unit) in zip(panels, parts, strict=True):
+            for marker, name in zip("os^Dv", names, strict=False):
+                points = [point for point in curves[name]["points"] if point[key]]
+                sizes = [point["size"] for point in points]
+                values = [point[key] / unit for point in points]
+                axes.plot(sizes, values, marker=marker, label=CURVES[name].what)
+            axes.set(xscale="log", yscale="log", xlabel=grows, ylabel=label)
+            axes.minorticks_off()
+            axes.xaxis.set_major_formatter(_tick)
+            axes.yaxis.set_major_formatter(_tick)
+        if panels[0].lines:
+            panels[0].legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0, 1))
+    return figure
+
+
+def _tick(value: float, _position: int) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:,.0f} M"
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 if __name__ == "__main__":
