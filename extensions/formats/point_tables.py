@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from curvfed.tasks import plugins, shipped
+from curvfed.tasks.amounts import amount, be
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import MAX_TEXT, DataError, unreadable
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, raw_points
@@ -68,14 +69,16 @@ def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
     width = len(first_row)
     if width < min_columns:
         raise DataError(
-            f"{path}, line {first_line}: there are {width} columns; required are {COLUMNS}"
+            f"{path}, line {first_line}: there {be(width)} {amount(width, 'column')}; required are"
+            f" {COLUMNS}"
             f"{plugins.absent_hint(*shipped.DATA)}",
             key="columns",
         )
     for line, row in rows:
         if len(row) != width:
             raise DataError(
-                f"{path}, line {line}: there are {len(row)} columns, in the first line {width}",
+                f"{path}, line {line}: there {be(len(row))} {amount(len(row), 'column')}, in the"
+                f" first line {width}",
                 key="columns",
             )
     header = first_row if _is_header(first_row, label_key) else []
@@ -152,7 +155,7 @@ def _unlabelled(path: Path, header: list[str], label_key: str, last_cell: str) -
     columns = f"; its columns are {columns_listed}" if columns_listed else ""
     hint = DECIMAL_CLASSES if number_in(last_cell) % 1 > 0 else ""
     return DataError(
-        f'{path} has {len(names) or len(header)} columns and none is named "{label_key}"'
+        f'{path} has {amount(len(names) or len(header), "column")} and none is named "{label_key}"'
         f" (points.label-key){columns}; required are {COLUMNS}, names or whole numbers{hint}",
         columns_listed,
         key="no-column",
@@ -184,8 +187,8 @@ def _coordinate_columns(path: Path, header: list[str], first: Line, label: int |
         names = f" ({names_listed([header[place] for place in columns])})" if header else ""
         hint = f"; if two of them are coordinates, name these x and y. {EMBEDDING_HINT}"
         raise DataError(
-            f"{path}, line {line}: {besides}{len(columns)} columns are numbers{names}; required are"
-            f" {COLUMNS}{hint if len(columns) > 2 else ''}",
+            f"{path}, line {line}: {besides}{amount(len(columns), 'column')} {be(len(columns))}"
+            f" numbers{names}; required are {COLUMNS}{hint if len(columns) > 2 else ''}",
             key="columns",
         )
     return columns

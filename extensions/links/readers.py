@@ -14,6 +14,7 @@ from curvfed.extensions.links.raw import RawLinks, raw_links
 from curvfed.extensions.links.sources import EDGES
 from curvfed.extensions.links.tables import plain_numbers, split_files, table, weighted
 from curvfed.geometry.arrays import Array
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.graphs.data.raw import unused
@@ -83,7 +84,7 @@ def _read_tables(
         links = [row for _, row in lines]
         if rows and links and len(links[0]) != len(rows[0]):
             raise DataError(
-                f"{file} has links of {len(links[0])} columns, and {places[0][0].name} of"
+                f"{file} has links of {amount(len(links[0]), 'column')}, and {places[0][0].name} of"
                 f" {len(rows[0])}; allowed are two, head and tail, or three, head, relation and"
                 " tail, in all files of a folder",
                 key="columns",

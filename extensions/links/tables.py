@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from curvfed.extensions.links.sources import SPLITS
+from curvfed.tasks.amounts import amount, be
 from curvfed.tasks.class_names import alike, class_name, names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.tables import SEEN, Line, first_lines, is_number, number_in
@@ -72,9 +73,9 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[Line], list[str]]:
     for number, row in lines:
         if len(row) != width or not (places or width in (2, 3)):
             raise DataError(
-                f"{where}, line {number}: there are {len(row)} columns; allowed are two, head and"
-                " tail, or three, head, relation and tail, in all lines; or others below a line of"
-                " their names, such as source, target",
+                f"{where}, line {number}: there {be(len(row))} {amount(len(row), 'column')};"
+                " allowed are two, head and tail, or three, head, relation and tail, in all lines;"
+                " or others below a line of their names, such as source, target",
                 key="columns",
             )
     evident = [places["relation"]] if "relation" in places else list(places.values())

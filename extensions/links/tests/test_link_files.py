@@ -159,7 +159,7 @@ def test_a_tail_that_is_absent_is_refused_by_its_line(tmp_path):
     with refuses("link-names", "a.csv, line 3", 'the name "→ mammal" begins with "→ "'):
         read_links(path)
     short = written(tmp_path / "b.csv", "sep=;\ncat;mammal\ndog\n")
-    with pytest.raises(DataError, match=r"b.csv, line 3: there are 1 columns"):
+    with pytest.raises(DataError, match=r"b.csv, line 3: there is 1 column;"):
         read_links(short)
 
 

@@ -229,7 +229,7 @@ def test_files_that_are_no_points_are_named(uniform, capsys, tmp_path):
     contents = {
         "0.1,nan\n0.1,0.2\n": "line 1: column 2",
         "x,y\n0.1,left\n": 'line 2: column 2 (y), a coordinate, is "left"',
-        "0.1\n": "1 columns",
+        "0.1\n": "1 column",
     }
     for content, words in contents.items():
         (tmp_path / "a.csv").write_text(content)
