@@ -171,20 +171,29 @@ def check_phase(
             key="phase",
         )
     config = client.config
-    if phase in INTERVALS and not (client.method.is_one_shot or config.may_stop_early):
-        interval = getattr(config, INTERVALS[phase])
-        if round != config.num_rounds and not (interval and round % interval == 0):
-            raise ConfigError(
-                f'phase "{phase}" of round {round} is not due in a run of num-rounds ='
-                f" {config.num_rounds}",
-                key="phase",
-            )
+    if not (client.method.is_one_shot or _is_due(phase, round, config)):
+        raise ConfigError(
+            f'phase "{phase}" of round {round} is not due in a run of num-rounds ='
+            f" {config.num_rounds}",
+            key="phase",
+        )
     if client.node.secure_sum and phase in TARGETS and not is_masked(config, phase):
         raise ConfigError(
             f'this node takes part in secure sums alone; phase "{phase}" would send its reply'
             " unmasked",
             key="secure-sum-only",
         )
+
+
+def _is_due(phase: str, round: int, config: RunConfig) -> bool:
+    """Whether a run has a phase in a round."""
+    first = 1 if phase == TRAIN else 0
+    if not first <= round <= config.num_rounds:
+        return False
+    if phase not in INTERVALS or config.may_stop_early:
+        return True
+    interval = getattr(config, INTERVALS[phase])
+    return round == config.num_rounds or bool(interval and round % interval == 0)
 
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -393,6 +393,26 @@ def test_the_own_calibration_of_a_method_is_named_with_it():
         policy.check_run(parse(settings), owns_data=False)
 
 
+@pytest.mark.parametrize("phase", ["train", "calibrate", "fine-tune", "evaluate", "keys"])
+def test_no_phase_comes_after_the_last_round(phase):
+    """Got: training from crafted parameters in any round, at nodes that allow one round alone, where
+    the parameters are those of the seed."""
+    settings = IMAGES | {"num-rounds": 2, "fine-tune-epochs": 1, "secure-sum": True}
+    settings |= {f"{key}-every": 1 for key in ("calibration", "fine-tune", "evaluate")}
+    client: Any = SimpleNamespace(
+        method=METHODS["fedavg"],
+        node=Node(partition=0, num_partitions=2),
+        is_private=False,
+        config=resolve_defaults(parse(settings), "images"),
+    )
+    check_phase(phase, MESSAGE_TYPES[phase], client, OF_ROUNDS, 2)
+    with refuses("phase", f'"{phase}" of round 3', "num-rounds = 2", error=ConfigError):
+        check_phase(phase, MESSAGE_TYPES[phase], client, OF_ROUNDS, 3)
+    if phase == "train":
+        with refuses("phase", "of round 0", error=ConfigError):
+            check_phase(phase, MESSAGE_TYPES[phase], client, OF_ROUNDS, 0)
+
+
 @pytest.mark.parametrize(
     ("phase", "key"),
     [
