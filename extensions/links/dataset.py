@@ -41,7 +41,8 @@ PARTITION_STREAM = 16
 """Random stream of the seed."""
 
 CLOSED = "-closed"
-"""The reading of links if further ones are made of those in the files."""
+"""The reading of links if further ones are made of those in the files; none are made of links that
+are closed already."""
 
 MAMMALS = Path("taxonomy", "mammal_closure.csv")
 """The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""
@@ -124,10 +125,11 @@ class LinkDataset(Dataset):
         if self.record_split is None:
             all_links = self._closed(raw)
             return self._links(all_links, split_links(all_links, self.spec))
-        links = self._links(*self._split_and_closed(raw, self.record_split))
+        all_links, parts = self._split_and_closed(raw, self.record_split)
         own = own_parts(raw, self.record_split)
         digest = self.record_split.digest(raw.records, own, raw.context())
-        return replace(links, split_digest=digest, reading=CLOSED * self.spec.closure)
+        reading = CLOSED if len(all_links.triples) > len(raw.triples) else ""
+        return replace(self._links(all_links, parts), split_digest=digest, reading=reading)
 
     def _split_and_closed(
         self, raw: RawLinks, record_split: RecordSplit

@@ -149,6 +149,16 @@ def test_a_node_closes_its_own_links_which_are_the_same_data_to_its_ledger():
     assert all_links.reading != direct.reading
 
 
+def test_closed_links_are_one_state_of_the_data():
+    """As a second state they had a second weight, and two weights show the node's part of a sum."""
+    split = RecordSplit(b"x", 0.5, 0.4)
+    raw = closed("own", raw_links("own", TREE))
+    direct = open_dataset(parse({"method": "links"}), "links", split).in_memory(raw)
+    again = open_dataset(closing(), "links", split).in_memory(raw)
+    assert again.reading == direct.reading == ""
+    assert again.train.tolist() == direct.train.tolist()
+
+
 BRANCHES = [(f"n{number}", f"n{number // 2}") for number in range(2, 60)]
 SHORTCUTS = [(f"n{number}", f"n{number // 4}") for number in range(4, 60)]
 
