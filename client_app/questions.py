@@ -151,9 +151,11 @@ def _minima(client: Client) -> list[int | None]:
     as for the defaults."""
     rules = client.node.rules
     minima = []
-    if rules and (client.method.is_one_shot or client.config.calibrator is not None):
+    names_sums = sums_by_name(client.config)
+    has_classes = client.method.is_one_shot or client.config.calibrator is not None
+    if rules and (has_classes or names_sums):
         minima.append(rules.leaves.hull_min_class_size)
-    if rules and sums_by_name(client.config):
+    if rules and names_sums:
         minima.append(rules.sums.min_holders)
     return minima if any(minima) else []
 

@@ -1,15 +1,19 @@
 """FedProto and FedTGP against their losses and means in NumPy."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from app_runs import QUICK, run
+from image_fixtures import write_classes
+from policies import with_policy
 from tiny_learning import assert_near, batches, cross_entropy, features, gradient, learner, state
 
 from curvfed.extensions.baselines.methods import fedproto, fedtgp
 from curvfed.extensions.baselines.methods.fedproto import COUNTS, MEANS, SUMS
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.statistics import Leaving, Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.secure_phases import whole_counts
@@ -145,3 +149,22 @@ def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):
 def test_single_prototypes_are_in_no_secure_sum():
     with pytest.raises(ConfigError, match="allowed is secure-sum = false"):
         parse({"method": "fedtgp", "secure-sum": True})
+
+
+def test_a_stricter_policy_is_another_configuration(tmp_path):
+    """The difference of two sums was what the stricter rule keeps back: the sum of the features of a
+    node's small class, and its size."""
+    nodes = []
+    for site in range(3):
+        write_classes(tmp_path / f"data{site}", {"a": 24, "b": 20}, shape=(28, 28), seed=site)
+        place = {
+            "data-path": str(tmp_path / f"data{site}"),
+            "state-path": str(tmp_path / f"s{site}"),
+        }
+        nodes += with_policy(tmp_path / f"p{site}", [{"partition-id": site} | place], "")
+    keys = {"method": "fedproto", "dataset": "own", "secure_sum": True, "num_rounds": 1}
+    keys |= {"share_statistics": True, "local_epochs": 1}
+    run(tmp_path, "first", nodes=nodes, **keys)
+    Path(nodes[2]["policy"]).write_text("[leaves]\nhull-min-class-size = 18\n")
+    with pytest.raises(RoundError, match=r"partition 2: .* under 1 other configuration"):
+        run(tmp_path, "second", nodes=nodes, **keys)
