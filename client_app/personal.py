@@ -27,6 +27,10 @@ OPTIMIZER = "optimizer/"
 TRAINED = "trained"
 """Name of a real node's note that it has trained in a run."""
 
+OWN_FILES = r"ledger-\d+\..*|digest\.key.*"
+"""Names of the files beside the runs in a `state-path`: a ledger with its anchor and index, and the
+secret."""
+
 STATE_HINT = "give the run another run-name, or this node another state-path"
 """The remedy if the stored state belongs to another client."""
 
@@ -46,12 +50,17 @@ def state_folder(results: Path, run: str, node: Node) -> Path:
     Raises
     ------
     MessageError
-        If the run's name, sent by the server, is not a plain file name.
+        If the run's name, sent by the server, is not a plain file name, or is that of one of a
+        node's own files.
     """
     if not re.fullmatch(r"[\w.-]+", run) or run in (".", ".."):
         raise MessageError("the name of the run is not a plain file name", key="run-name")
     name = f"{node.partition:05d}"
     if node.is_real:
+        if re.fullmatch(OWN_FILES, run):
+            raise MessageError(
+                f"the name of the run, {run}, is that of a file of the node", key="run-name"
+            )
         return node.state_root / run / name
     return results / run / "checkpoint" / "clients" / name
 

@@ -39,6 +39,7 @@ from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.hull.codec import PublicParameters
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.secure_sum import Session
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 
@@ -500,3 +501,14 @@ def test_refusals_fill_no_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger_file, "time_now", lambda: "2099-01-01T00:00:00Z")
     Ledger(path).refuse("reason 0", "run", "keys", 0)
     assert len(Ledger(path).lines()) == 22
+
+
+@pytest.mark.parametrize("name", ["ledger-00000.anchor", "ledger-00002.jsonl", "digest.key"])
+def test_no_run_has_the_name_of_a_nodes_own_file(name, tmp_path):
+    """The folder of a run in place of an anchor locked the node out of every later run."""
+    nodes = hospitals(tmp_path / "nodes", 3)
+    for node in nodes:
+        node["state-path"] = str(tmp_path / "state")
+    with pytest.raises((RoundError, FederationError), match="that of a file of the node"):
+        run(tmp_path, name, nodes=nodes, **SUMMED)
+    run(tmp_path, "after", nodes=nodes, **SUMMED)
