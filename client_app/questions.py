@@ -13,7 +13,7 @@ from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.masked import TARGETS, is_masked, start_digest
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import MEASURE, TRAIN, Request
+from curvfed.strategies.wire.messages import EVALUATE, MEASURE, TRAIN, Request
 
 HARMLESS = OF_THE_SERVER | {
     # The run's name, data folder, and end. Earlier effects of the number of rounds are in
@@ -63,7 +63,8 @@ def admit(client: Client, request: Request) -> None:
         Names the limit and the line of the policy.
     """
     phase = request.header.phase
-    is_sum = is_masked(client.config, phase)
+    # The open scores of a one-shot method belong to the configuration of its sum.
+    is_sum = is_masked(client.config, phase) or (client.method.is_one_shot and phase == EVALUATE)
     is_open = not client.config.is_masked
     if client.ledger is None or client.node.rules is None or not client.split_digest:
         return
@@ -73,7 +74,7 @@ def admit(client: Client, request: Request) -> None:
         client.ledger.admit_limited(
             kind, client.split_digest.hex(), _configuration(client), max(MEASUREMENTS, limit)
         )
-    if not is_sum and (client.method.is_one_shot or phase not in TARGETS):
+    if not is_sum and phase not in TARGETS:
         return
     questions = {}
     is_start = client.config.num_rounds == 0 or (request.header.round <= 1 and phase == TRAIN)

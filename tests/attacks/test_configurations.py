@@ -6,20 +6,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_runs import Handle, Recorder, phase_of, run
+from app_runs import Handle, Recorder, array_names, dotted_keys, phase_of, run
 from errors import refuses
-from flwr.app import Message
+from flwr.app import Context, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
 from hull_nodes import nodes_of
 from policies import with_policy
 from secure_sums import watched_sums
 from test_ledger import SUMMED, Observer, cells, hospitals
 
+from curvfed.client_app.app import app
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import ledger_file
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.ledger_memory import Memory
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_cohort
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.exchange import FederationError
@@ -290,3 +293,25 @@ def test_counts_of_holders_of_an_open_run_are_free_beside_open_answers(tmp_path)
     words = "answered in the open from the start of seed 0"
     with refuses("configurations", words, error=SecureSumError):
         ledger.admit("masked", seed, "four", 2)
+
+
+def test_the_model_of_a_masked_one_shot_run_is_scored_in_its_sums_alone(tmp_path):
+    """A server that asked two of three nodes again, for the scores of an open run of the same name,
+    had the votes and the score of the third, which is in sums alone."""
+    nodes = nodes_of(tmp_path / "nodes", [cells(number) for number in range(3)])
+    nodes = with_policy(tmp_path, nodes, "")
+    keys = {"method": "hull", "dataset": "own", "hull__classifier": "depth"}
+    recorder = Recorder()
+    run(tmp_path, nodes=nodes, intercept=recorder, secure_sum=True, **keys)
+    asked = recorder.requests("evaluate")[0]
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    settings = defaults() | dotted_keys(keys) | {"results-dir": str(tmp_path), "run-name": "run"}
+    for node in nodes:
+        context = Context(1, 1, node, RecordDict(), settings | {"secure-sum": False})
+        reply = app(Message(RecordDict(dict(asked)), 1, "evaluate"), context).content
+        assert "under 1 other configuration" in reply["header"]["error"]
+        assert not array_names(reply)
+    # An open run scores its own model.
+    other = nodes_of(tmp_path / "others", [cells(number) for number in range(3)])
+    opened = run(tmp_path, "open", nodes=other, **keys)
+    assert opened.summary["personal_accuracy_mean"] > 0
