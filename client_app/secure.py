@@ -17,7 +17,7 @@ from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
 from curvfed.client_app.questions import admit_data, hides_others, is_compared
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import SHARES
-from curvfed.strategies.config.masked import basis_of, sum_number
+from curvfed.strategies.config.masked import basis_of, configuration_digest, sum_number
 from curvfed.strategies.config.secure_phases import (
     MASKED,
     Opening,
@@ -159,7 +159,8 @@ def _stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer
     Raises
     ------
     SecureSumError
-        If the sum lies before the last one under these keys, and its vector is missing.
+        If the sum lies before the last one under these keys, and its vector is missing, or its
+        noise is that of another configuration, which may cost more.
     """
     if client.ledger is None:
         return None
@@ -175,6 +176,12 @@ def _stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer
         return None
     basis = Basis.model_validate_json(metadata["basis"])
     noise = metadata["noise"]
+    if noise and basis.configuration != configuration_digest(client.requested):
+        raise SecureSumError(
+            f"this node's vector in the sum of {opened.session.phase} of round"
+            f" {opened.session.round} has the noise of another configuration",
+            key="repeated-sum",
+        )
     # A vector of an earlier version has no digest, nor has the ledger's line about it.
     digest = metadata.get("digest", "")
     return _send(client, opened, state, arrays[VECTOR], basis, digest, has_noise=noise)

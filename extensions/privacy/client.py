@@ -130,11 +130,12 @@ class PrivateClient(ClientGuard):
         return contribution
 
     def _basis(self, request: Request) -> str:
-        """The digest of a round's inputs: requests with one basis have one reply."""
+        """The digest of a round's inputs and its noise: requests with one basis have one reply, at
+        one price."""
         arrays = decode_arrays(request.arrays)
         basis = basis_of(arrays, {}, request.required_facts, self.config, request.stamp)
-        stamp = str(request.stamp).encode()
-        return sha256(basis.parameters + basis.facts + stamp).hexdigest()
+        others = f"{request.stamp} {self.release}".encode()
+        return sha256(basis.parameters + basis.facts + others).hexdigest()
 
     def _stored_reply(self, number: int, basis: str) -> Arrays | None:
         """The reply of an earlier request for this round with the same basis.

@@ -92,7 +92,7 @@ def basis_of(
     return Basis(
         parameters=parameters,
         facts=_digest(vars(facts) | ({} if holders is None else {"holders": vars(holders)})),
-        configuration=_configuration(config),
+        configuration=configuration_digest(config),
         code=code_digest(),
         state=sha256(f"round {stamp}".encode()).digest(),
     )
@@ -118,7 +118,8 @@ def _digest(values: Mapping[str, Any]) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _configuration(config: RunConfig) -> bytes:
+def configuration_digest(config: RunConfig) -> bytes:
+    """The digest of the keys that vectors depend on."""
     values = flatten(config)
     return _digest({key: value for key, value in values.items() if key not in OF_THE_SERVER})
 

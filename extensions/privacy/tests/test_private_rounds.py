@@ -5,6 +5,7 @@ from app_runs import Recorder, run, value_names
 from errors import refuses
 from flwr.app import Message, RecordDict
 from graph_fixtures import write_tu
+from other_settings import FirstUnder, keys_under
 from policies import costs, sharing_nodes, with_policy
 
 from curvfed.client_app.node.ledger import Ledger
@@ -12,6 +13,7 @@ from curvfed.client_app.node.policy import Privacy
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.privacy.accountant import Release, epsilon_of, whole_epsilon
 from curvfed.extensions.privacy.budget import check_budget, pay
+from curvfed.extensions.privacy.client import PrivateClient
 from curvfed.extensions.privacy.keys import keys_of
 from curvfed.extensions.privacy.plan import planned_releases
 from curvfed.strategies.config.parse import parse
@@ -128,6 +130,29 @@ def test_other_parameters_for_the_same_round_cost_and_end_with_the_rounds(tmp_pa
     assert all(errors)  # those of round 1 because the start is not that of the seed
     assert "another run-name" in errors[-1]
     assert len(costs(tmp_path)) == 2
+
+
+def test_a_reply_with_less_noise_is_not_had_for_the_price_of_more(tmp_path, monkeypatch):
+    """A node stored the reply that its budget then refused, and sent it for the price of a run of the
+    same name with the noise of epsilon = 4: nearly the true update."""
+    stored = []
+    store = PrivateClient._store_reply
+
+    def noted(client, number, basis, arrays):
+        stored.append({name: array.copy() for name, array in arrays.items()})
+        store(client, number, basis, arrays)
+
+    monkeypatch.setattr(PrivateClient, "_store_reply", noted)
+    dear = keys_under(tmp_path, SETTINGS | {"dp__epsilon": 100.0})
+    twice = FirstUnder(monkeypatch, dear, "train")
+    nodes = nodes_in(tmp_path, "[privacy]\nmax-epsilon = 5\n")
+    run(tmp_path, nodes=nodes, clients=2, intercept=twice, **SETTINGS)
+    assert ["max-epsilon" in error for error in twice.errors] == [True] * 4
+    assert len(stored) == 8
+    for first, second, reply in zip(stored[::2], stored[1::2], twice.replies, strict=True):
+        for name, array in reply["arrays"].items():
+            assert (array.numpy() == second[name]).all()
+            assert (array.numpy() != first[name]).any()
 
 
 @pytest.mark.parametrize("units", [("record", "client"), ("client", "record")])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from app_runs import Recorder, phase_of, run, value_names
 from hull_nodes import nodes_of
+from other_settings import FirstUnder, keys_under
 from policies import costs, sharing_nodes, with_policy
 
 from curvfed.deployments.arguments import read_request
@@ -94,6 +95,19 @@ def test_a_sum_that_is_asked_again_costs_once_and_has_the_same_noise(tmp_path):
     made = run(tmp_path, nodes=nodes, clients=3, resume=True, secure__patience=0, **SUMS)
     assert made.summary["status"] == "completed"
     assert len(costs(tmp_path)) == 1
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_vector_with_less_noise_is_not_had_for_the_price_of_more(tmp_path, monkeypatch):
+    """Members stored the vectors that their budgets then refused, and sent them for the price of a
+    run of the same name with the noise of epsilon = 4."""
+    dear = keys_under(tmp_path, SUMS | {"dp__epsilon": 100.0})
+    twice = FirstUnder(monkeypatch, dear, "hulls")
+    nodes = nodes_in(tmp_path, "[privacy]\nmax-epsilon = 5\n")
+    with pytest.raises(RoundError, match="the noise of another configuration"):
+        run(tmp_path, nodes=nodes, clients=3, intercept=twice, secure__patience=0, **SUMS)
+    assert ["max-epsilon" in error for error in twice.errors] == [True] * 3
+    assert not costs(tmp_path)
 
 
 def test_noise_that_is_lost_is_not_drawn_again(tmp_path):
