@@ -568,8 +568,10 @@ def test_equal_scores_cannot_be_reported_apart_and_constant_differences_can():
     assert [(row["low"], row["high"]) for row in rows[1:]] == expected
     _, said = results.answers(rows, "data")
     assert said.startswith("Which is best? one (60.0%) has the highest mean of these 3 methods on")
-    assert "but 3 seeds do not show it to be better than same: the 95% intervals hold 0" in said
+    assert "but 3 seeds do not show it to be better than same: they score the same" in said
     assert said.endswith("less scored less.")
+    _, said = results.answers(rows_of({"one": [0.5, 0.7], "same": [0.5, 0.7]}), "data")
+    assert "interval" not in said  # two seeds have none
 
 
 def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
@@ -577,7 +579,7 @@ def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
     level = {"is_rival": False}
     rows = rows_of(scores, one=level | {"at_zero": "one at 0"}, **{"one at 0": level})
     curvature, use, *_ = results.answers(rows, "data")
-    assert curvature.endswith("one scores the same as itself at curvature 0 on each of 3 seeds.")
+    assert curvature.endswith("one scores the same as itself at curvature 0, on each of 3 seeds.")
     assert "Yes: one scores 10.0 points more than the rival less, on each of 3 seeds." in use
     assert results.points(rows[0], results.CURVATURE) == "same in every run"
     assert results.points(rows[0], results.USE) == "10.0 in every run"

@@ -81,7 +81,7 @@ def _relation(row: Row, keys: Sequence[str], reference: str) -> str:
     scored = f"{name} scores {difference} than {reference}"
     if is_constant(low, high):
         if abs(mean) < SAME:
-            return f"No: {name} scores the same as {reference} on each of {seeds} seeds."
+            return f"No: {name} scores the same as {reference}, on each of {seeds} seeds."
         return f"{'Yes' if mean > 0 else 'No'}: {scored}, on each of {seeds} seeds."
     scored += f", the mean over {amount(seeds, 'seed')}"
     if low is None:
@@ -157,11 +157,13 @@ def _about_the_best(rows: Sequence[Row], data: str) -> str:
             f" seeds ({interval})."
         )
     tied_names = listed([row["method"] for row in tied[1:]])
+    is_level = all(is_constant(row["low"], row["high"]) for row in tied[1:])
+    reason = "they score the same" if is_level else f"the {LEVEL:.0%} intervals hold 0"
     worse = [row["method"] for row in rows if row not in tied]
     end = f"; {listed(worse)} scored less." if worse else "."
     return (
-        f"{highest}, but {seeds} seeds do not show it to be better than {tied_names}: the"
-        f" {LEVEL:.0%} intervals hold 0{_cheapest(tied)}{end}"
+        f"{highest}, but {seeds} seeds do not show it to be better than {tied_names}:"
+        f" {reason}{_cheapest(tied)}{end}"
     )
 
 
