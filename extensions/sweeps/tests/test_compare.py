@@ -17,6 +17,7 @@ from image_fixtures import write_classes
 from scipy import stats
 from tiers import only
 
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.compare import results
@@ -157,6 +158,11 @@ def test_several_values_of_a_key_are_tried_with_its_type_by_the_methods_that_rea
     assert axes["dropout"] == [0.1, 0.5]
     assert axes["flatland.gate"] == [False, True]
     assert "fedprox.mu" not in axes
+
+
+def test_a_method_beside_methods_is_refused_rather_than_left_out():
+    with pytest.raises(UsageError, match='method = "fedprox" beside methods = "flatland,local"'):
+        read("dataset=trees", "methods=flatland,local", "method=fedprox")
 
 
 def test_a_method_on_the_sphere_has_a_control():

@@ -105,9 +105,21 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
 
 
 def _pop_methods(settings: dict[str, Value], pairs: Sequence[str]) -> str:
-    """The value of `methods`; `method` stands for it, but that of a preset does not count."""
+    """The value of `methods`; `method` stands for it, but that of a preset does not count.
+
+    Raises
+    ------
+    UsageError
+        If both are given.
+    """
     method = settings.pop("method", "")
     is_explicit = any(pair.startswith("method=") for pair in pairs)
+    if is_explicit and any(pair.startswith("methods=") for pair in pairs):
+        raise UsageError(
+            f'method = "{method}" beside methods = "{settings["methods"]}": allowed is one of them;'
+            " methods names all that are compared, with commas between",
+            key="methods",
+        )
     return str(settings.pop("methods", method if is_explicit else OWN_KEYS["methods"]))
 
 
