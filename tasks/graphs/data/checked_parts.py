@@ -11,6 +11,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.sparse import bounds, csr
@@ -69,17 +70,20 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     if isinstance(edge_index, Tensor) and not edge_index.numel():
         # torch makes a float tensor of an empty list
         return edge_index.new_zeros(2, 0, dtype=torch.int64)
-    if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
+    is_pair = isinstance(edge_index, Tensor) and edge_index.ndim == 2 and len(edge_index) == 2
+    if not is_integer(edge_index) or not is_pair:
+        hint = ".long() makes whole numbers" if is_pair else ".t() transposes (edges, 2)"
         raise DataError(
             f"{where}: edge_index must be an integer tensor (2, edges); it is"
-            f" {kind_of(edge_index)}; .t() transposes (edges, 2)",
+            f" {kind_of(edge_index)}; {hint}",
             key="edge-index",
         )
     num_outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
     if num_outside:
+        verb = "has" if num_outside == 1 else "have"
         raise DataError(
-            f"{where}: {num_outside} edges of edge_index have nodes outside the graph; node numbers"
-            f" 0..{num_nodes - 1} are allowed",
+            f"{where}: {amount(num_outside, 'edge')} of edge_index {verb} nodes outside the graph;"
+            f" node numbers 0..{num_nodes - 1} are allowed",
             key="node-range",
         )
     return edge_index.to(torch.int64)

@@ -119,11 +119,17 @@ def test_edges_of_32_bits_in_a_graph_whose_pairs_need_64():
 @pytest.mark.parametrize(
     ("edges", "facts"),
     [
-        (torch.tensor([[0, 5], [1, 2]]), ("node-range", "LorentzConv", "1 edges", "0..4")),
-        (torch.tensor([[0, -1], [1, 2]]), ("node-range", "LorentzConv", "1 edges", "0..4")),
+        (
+            torch.tensor([[0, 5], [1, 2]]),
+            ("node-range", "LorentzConv", "1 edge of edge_index has", "0..4"),
+        ),
+        (
+            torch.tensor([[0, -1], [1, 2]]),
+            ("node-range", "LorentzConv", "1 edge of edge_index has", "0..4"),
+        ),
         (torch.zeros(7, 2, dtype=torch.int64), ("edge-index", "(7, 2)", ".t() transposes")),
         (torch.eye(5).to_sparse(), ("edge-index", "float32 (5, 5)")),
-        (torch.ones(2, 3), ("edge-index", "float32 (2, 3)")),
+        (torch.ones(2, 3), ("edge-index", "float32 (2, 3)", ".long() makes whole numbers")),
     ],
 )
 def test_wrong_edges_are_refused_in_words(edges, facts):
