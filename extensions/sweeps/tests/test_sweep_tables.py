@@ -281,7 +281,7 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     files = {path.name for path in (tmp_path / "out").iterdir()}
     assert files == {"it.md", "it.html", "it.tex", "it.csv"}
     text = (tmp_path / "out" / "it.md").read_text()
-    assert "1 of 4 runs have not been made." in text
+    assert "1 of 4 runs has not been made." in text
     assert "out of memory" in text
     assert "In words." in text
     assert main([*report, "--formats", "docx"]) == 2
@@ -290,6 +290,23 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().err
     assert main([*report, "--to", str(file / "out")]) == 2
     assert "cannot be made" in capsys.readouterr().err
+
+
+def test_runs_that_fail_alike_share_a_sentence(tmp_path):
+    file = tmp_path / "it.toml"
+    file.write_text(
+        '[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\nseed = [0, 1, 2, 3, 4]\n'
+    )
+    plan = read_plan(file)
+    results = Results(tmp_path)
+    for run in plan.runs:
+        results.record(run, "" if run.value("method") == "local" else "out of memory")
+    report = ["report", str(file), "--results", str(tmp_path), "--to", str(tmp_path / "out")]
+    assert main([*report, "--formats", "md"]) == 0
+    text = (tmp_path / "out" / "it.md").read_text()
+    assert text.count("out of memory") == 1
+    names = [run.name for run in plan.runs if run.value("method") == "fedavg"]
+    assert f"5 of 10 runs failed: {', '.join(names[:3])} and 2 more: out of memory" in text
 
 
 def test_a_column_that_is_equal_in_all_rows_is_named_once_in_every_language():

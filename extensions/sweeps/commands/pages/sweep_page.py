@@ -42,12 +42,12 @@ def run_notes(runs: Sequence[Run]) -> list[str]:
     runs_words = amount(len(runs), "run")
     notes = []
     if missing:
-        verb = "has" if len(runs) == 1 else "have"
+        verb = "has" if missing == 1 else "have"
         notes.append(f"{missing} of {runs_words} {verb} not been made.")
     if failed:
-        errors = "; ".join(f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN])
-        ellipsis = " …" if len(failed) > SHOWN else ""
-        notes.append(f"{len(failed)} of {runs_words} failed: {errors}{ellipsis}")
+        errors = [f"{names}: {error}" for error, names in _failures(failed).items()]
+        ellipsis = " …" if len(errors) > SHOWN else ""
+        notes.append(f"{len(failed)} of {runs_words} failed: {'; '.join(errors[:SHOWN])}{ellipsis}")
     return notes
 
 
@@ -67,6 +67,19 @@ def write_page(page: Page, folder: Path, stem: str, formats: Sequence[str]) -> l
             write_atomically(path, texts[kind].encode())
             files.append(path)
     return files
+
+
+def _failures(failed: Sequence[Run]) -> dict[str, str]:
+    """The names of the failed runs by their error, since the seeds of a configuration often share
+    it."""
+    runs: dict[str, list[str]] = {}
+    for run in failed:
+        runs.setdefault(_shortened(run.error), []).append(run.planned.name)
+    return {
+        error: ", ".join(names[:SHOWN])
+        + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+        for error, names in runs.items()
+    }
 
 
 def _shortened(text: str) -> str:
