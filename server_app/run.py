@@ -24,6 +24,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import (
     AGREE,
+    CALIBRATE,
     HOLDERS,
     KEYS,
     MEASURE,
@@ -38,9 +39,9 @@ from curvfed.tasks import plugins
 from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import KeyedError
 
-WITHIN_ROUND = (TRAIN, SUM, KEYS, AGREE, MEASURE, HOLDERS)
+WITHIN_ROUND = (TRAIN, SUM, KEYS, AGREE, MEASURE, HOLDERS, CALIBRATE)
 """Phases with messages that count as the traffic of a round, or of a one-shot run, whose sum counts
-too."""
+too. A calibration counts in a run without rounds, of which it is the whole work."""
 
 
 ROUND_SILENCE = 1.0

@@ -114,7 +114,7 @@ class CalibrationCallback(Callback):
         run.state.scored["calibrated"] = score
         row = answer.row(run.federation)
         row |= {GLOBAL_ACCURACY: score, "seconds": time.monotonic() - started}
-        run.record(answer, row, in_round=False)
+        run.record(answer, row, in_round=not run.num_rounds)
         figure = find(GLOBAL_ACCURACY)
         run.progress.say(number, f"{CALIBRATE}: {figure.words} {figure.text(score) or '-'}")
 

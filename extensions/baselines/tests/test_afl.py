@@ -58,3 +58,12 @@ def test_a_classifier_before_its_calibration_is_neither_scored_nor_warned_of(tmp
     assert result.summary["personal_accuracy_mean"] is None
     run(tmp_path, "rounds", **QUICK["images"] | {"method": "afl", "num_rounds": 1})
     assert "below that of the trivial answer" not in caplog.text
+
+
+def test_the_traffic_of_a_run_without_rounds_is_that_of_its_calibration(tmp_path):
+    result = run(tmp_path, **QUICK["images"] | {"method": "afl", "num_rounds": 0})
+    (row,) = [row for row in result.rounds if row["phase"] == "calibrate"]
+    assert result.summary["bytes_up"] == float(row["bytes_up"]) > 0
+    result = run(tmp_path, "rounds", **QUICK["images"] | {"method": "fedavg", "num_rounds": 1})
+    (row,) = [row for row in result.rounds if row["phase"] == "train"]
+    assert result.summary["bytes_up"] == float(row["bytes_up"])
