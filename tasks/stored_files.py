@@ -183,7 +183,8 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # also of an absent file, if its disk is read-only
+            temporary.unlink()
 
 
 def make_private(folder: Path) -> None:

@@ -246,6 +246,11 @@ def test_links_of_which_none_is_scored_are_refused_before_they_are_tuned(tmp_pat
     assert not (tmp_path / "results").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_named(capsys):
+    assert main(["compare", "dataset=trees", "methods=fedavg,local", "--results", "/proc"]) == 2
+    assert "/proc cannot be written" in capsys.readouterr().err
+
+
 # Choice
 
 TEST = "best_validation.personal_accuracy_mean"

@@ -165,6 +165,19 @@ def test_a_file_of_earlier_versions_is_removed(tmp_path):
     assert kept(tmp_path) == ["00000001.safetensors"]
 
 
+def test_a_read_only_disk_is_the_error_even_if_nothing_can_be_removed_there(tmp_path, monkeypatch):
+    """On a read-only file system unlink fails for an absent file too."""
+
+    def refuse(*arguments, **keywords):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        write_atomically(tmp_path / "file", b"new")
+    assert caught.value.__context__ is None
+
+
 def test_write_atomically_is_all_or_nothing(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_atomically(path, b"old")

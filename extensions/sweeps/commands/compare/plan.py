@@ -41,7 +41,8 @@ def check_plan(folder: Path, plan: Mapping[str, Any]) -> list[int]:
     Raises
     ------
     UsageError
-        If the existing plan differs; names the first key that differs.
+        If the existing plan differs; names the first key that differs. If the folder cannot be
+        written.
     """
     path = folder / "plan.json"
     earlier: list[int] = []
@@ -51,7 +52,12 @@ def check_plan(folder: Path, plan: Mapping[str, Any]) -> list[int]:
         earlier = [*existing.get(EARLIER, []), *_compared_seeds(folder)]
         earlier = sorted(set(earlier) - {plan[SEEDS]})
     content = json.dumps({**plan, EARLIER: earlier}, indent=1)
-    write_atomically(path, content.encode())
+    try:
+        write_atomically(path, content.encode())
+    except OSError as error:
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}", key="unwritable"
+        ) from None
     return earlier
 
 
