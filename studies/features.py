@@ -21,9 +21,9 @@ import torch
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.extensions.reports.array_files import GlobalTest
 from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.geometry.arrays import Floats
-from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.models import ImageNet

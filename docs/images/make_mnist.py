@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from curvfed.deployments.inprocess import simulate
+from curvfed.extensions.reports.array_files import GlobalTest
 from curvfed.extensions.reports.model_figures import project
-from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import RunConfig
 

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from curvfed.extensions.reports import shapes
+from curvfed.extensions.reports.array_files import global_test_of
 from curvfed.extensions.reports.intervals import wilson
+from curvfed.extensions.reports.run_clients import class_names, examples_of
 from curvfed.geometry.arrays import Booleans, Floats, Indices
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import style
 from curvfed.server_app.report.page import Picture, printable
 
 if TYPE_CHECKING:  # which needs torch
-    from curvfed.server_app.directory.array_files import HullFile
+    from curvfed.extensions.reports.array_files import HullFile
 
 Counts = Counter[tuple[int, int]]
 """Numbers of test examples by true and predicted class; -1 is not a class."""
@@ -70,8 +72,9 @@ def count_pairs(labels: Indices, predicted: Indices) -> Counts:
 
 def run_counts(run: RunFiles) -> Counts:
     """Counts on the server's test data, or without these on all clients', after the last round."""
-    if run.global_test is not None:
-        return count_pairs(run.global_test.labels, run.global_test.predicted)
+    test = global_test_of(run)
+    if test is not None:
+        return count_pairs(test.labels, test.predicted)
     return sum(_counts_by_client(run).values(), Counter())
 
 
@@ -80,7 +83,7 @@ def client_shares(run: RunFiles) -> list[Share]:
     shares = []
     for partition, counts in _counts_by_client(run).items():
         right = sum(count for (true, predicted), count in counts.items() if true == predicted)
-        worst = recalls(counts, run.class_names)[0]
+        worst = recalls(counts, class_names(run))[0]
         wrong = f"{worst.name} ({round(worst.share * worst.total)} of {worst.total})"
         is_perfect = right == counts.total()
         shares.append(
@@ -91,7 +94,7 @@ def client_shares(run: RunFiles) -> list[Share]:
 
 def _counts_by_client(run: RunFiles) -> dict[int, Counts]:
     """Counts by partition, of the rows that make sense."""
-    numbers = {name: number for number, name in enumerate(run.class_names)}
+    numbers = {name: number for number, name in enumerate(class_names(run))}
     by_client: dict[int, Counts] = {}
     names = ("partition", "class", "predicted", "examples")
     columns = (run.confusion.get(name, ()) for name in names)
@@ -133,7 +136,7 @@ def recalls(counts: Counts, names: Sequence[str], no_class: str = NOT_FINITE) ->
 def confusion(run: RunFiles) -> Picture | None:
     """True by predicted classes of the test examples."""
     counts = run_counts(run)
-    return confusion_of(counts, run.class_names, run.examples) if counts else None
+    return confusion_of(counts, class_names(run), examples_of(run)) if counts else None
 
 
 def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture:

@@ -4,6 +4,8 @@ clients."""
 from collections.abc import Sequence
 
 from curvfed.extensions.reports import class_scores
+from curvfed.extensions.reports.array_files import global_test_of, hulls_of
+from curvfed.extensions.reports.run_clients import class_names
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Cell, Table, number, percent, printable
 
@@ -14,10 +16,10 @@ HULL = ("client", "group", "class", "vertices")
 def class_tables(run: RunFiles) -> list[Table]:
     """How well each class is recognised; of a one-shot run its probabilities and the names of its
     groups, too."""
-    file = run.hulls
+    file = hulls_of(run)
     if file is None:
-        whose = "clients'" if run.global_test is None else "server's"
-        recalls = class_scores.recalls(class_scores.run_counts(run), run.class_names)
+        whose = "clients'" if global_test_of(run) is None else "server's"
+        recalls = class_scores.recalls(class_scores.run_counts(run), class_names(run))
         legend = f"Shares of the {whose} test data of a class that get its name."
         return [share_table("Classes", recalls, "most often taken for", legend)]
     counts = class_scores.count_pairs(file.test.labels, file.predicted)

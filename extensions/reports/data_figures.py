@@ -3,7 +3,13 @@
 import numpy as np
 
 from curvfed.extensions.reports import shapes
-from curvfed.server_app.directory.run_files import RunFiles, class_counts, curvatures
+from curvfed.extensions.reports.run_clients import (
+    class_counts,
+    class_names,
+    curvatures,
+    examples_of,
+)
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture
 from curvfed.server_app.report.run_figures import MANY_CLIENTS
@@ -14,8 +20,9 @@ def classes(run: RunFiles) -> Picture | None:
     by_client = class_counts(run)
     if not by_client:
         return None
+    all_names = class_names(run)
     counts = np.array(
-        [[counts.get(name, 0) for counts in by_client.values()] for name in run.class_names],
+        [[counts.get(name, 0) for counts in by_client.values()] for name in all_names],
         dtype=np.float64,
     )
     rows, columns = (shapes.largest(counts.sum(axis=axis), shapes.MOST_CELLS) for axis in (1, 0))
@@ -24,13 +31,13 @@ def classes(run: RunFiles) -> Picture | None:
     axes = style.page_axes(0.9 + height)
     names = (
         [str(list(by_client)[column]) for column in columns],
-        [run.class_names[row] for row in rows],
+        [all_names[row] for row in rows],
     )
     shares = shown / max(shown.max(), 1)
     shapes.cells(axes, np.where(shown > 0, -np.sqrt(shares), np.nan), names, max_names=20)
     axes.set(xlabel="client", ylabel="class")
     caption = (
-        f"The colour deepens with the square root of the number of {run.examples}, up to"
+        f"The colour deepens with the square root of the number of {examples_of(run)}, up to"
         f" {shown.max():,.0f}. {shapes.left_out(columns, counts.shape[1], 'clients')}"
     )
     return Picture(axes.figure, "Classes of the clients", caption.strip())

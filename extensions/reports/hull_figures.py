@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from curvfed.extensions.reports import shapes
+from curvfed.extensions.reports.array_files import HullFile, hulls_of
 from curvfed.extensions.reports.class_scores import confusion_of, count_pairs
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.hull import from_klein, to_klein
-from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture, printable
@@ -261,7 +261,7 @@ def _end(point: Floats, unit: Floats) -> Floats:
 
 def confusion(run: RunFiles) -> Picture | None:
     """True by predicted classes of the test points."""
-    file = run.hulls
+    file = hulls_of(run)
     if file is None or not len(file.test.labels):
         return None
     return confusion_of(count_pairs(file.test.labels, file.predicted), file.class_names, "points")
@@ -269,7 +269,7 @@ def confusion(run: RunFiles) -> Picture | None:
 
 def disc(run: RunFiles) -> Picture | None:
     """Points, hulls and decisions on the Poincaré disc."""
-    file = run.hulls
+    file = hulls_of(run)
     assert file is not None
     centre, half = view(everything(file))
     disc = Disc(file, style.page_axes(5.3), centre, half, 2 * half / _SIDE)

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from curvfed.extensions.reports import class_scores, shapes
+from curvfed.extensions.reports.array_files import GlobalTest, global_test_of
+from curvfed.extensions.reports.run_clients import class_names, examples_of
 from curvfed.geometry import poincare
 from curvfed.geometry.arrays import Floats, Indices
-from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture, percent, printable
@@ -171,20 +172,20 @@ def accuracy(run: RunFiles) -> Picture | None:
         axes.plot(x[shown], 100 * y[shown], mark, **look)
     charts.over_rounds(axes, "accuracy (%)")
     charts.page_legend(axes)
-    caption = f"The mean over the clients on their own test {run.examples}."
+    caption = f"The mean over the clients on their own test {examples_of(run)}."
     if any(label.startswith("global") for label in measured):
         caption = (
-            f"On the server's test {run.examples}, and the mean over the clients on their own."
+            f"On the server's test {examples_of(run)}, and the mean over the clients on their own."
         )
     return Picture(axes.figure, "Accuracy by round", caption)
 
 
 def examples(run: RunFiles) -> Picture | None:
     """An image of each class, or of some if there are many, above the name of its class."""
-    test = run.global_test
+    test = global_test_of(run)
     if test is None or not len(test.images):
         return None
-    names = class_scores.class_labels(run.class_names, int(test.image_labels.max()) + 1)
+    names = class_scores.class_labels(class_names(run), int(test.image_labels.max()) + 1)
     height, width = test.images.shape[1:3]
     cell = math.ceil(1.25 * max(height, width))  # with room for a name
     rows = math.ceil(len(test.images) / _COLUMNS)
@@ -205,7 +206,7 @@ def examples(run: RunFiles) -> Picture | None:
 def features(run: RunFiles) -> Picture | None:
     """Features of the server's test images in the plane, a dot for each image and a star for each
     prototype."""
-    test = run.global_test
+    test = global_test_of(run)
     if test is None:
         return None
 
@@ -213,7 +214,7 @@ def features(run: RunFiles) -> Picture | None:
     if view is None:
         return None
     dot_labels = test.labels[view.finite]
-    names = class_scores.class_labels(run.class_names, int(dot_labels.max()) + 1)
+    names = class_scores.class_labels(class_names(run), int(dot_labels.max()) + 1)
     is_few = len(names) <= len(shapes.HUES)
     colours = shapes.hues(len(names))
     axes = style.page_axes(5.2)

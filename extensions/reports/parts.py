@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from curvfed.extensions.reports import class_scores, data_figures, run_tables
+from curvfed.extensions.reports.array_files import global_test_of, hulls_of
 from curvfed.extensions.reports.class_tables import class_tables, worst_clients
 from curvfed.extensions.reports.run_settings import commands, configuration
 from curvfed.server_app.directory.run_files import RunFiles
@@ -44,7 +45,7 @@ def _tables(run: RunFiles) -> list[Table]:
 def _main(run: RunFiles, main: Sequence[Draw]) -> Sequence[Draw]:
     """The candidates for the single picture of a run: the disc, or the accuracies of the server's
     model first."""
-    if run.hulls is not None:
+    if hulls_of(run) is not None:
         from curvfed.extensions.reports import hull_figures
 
         return [hull_figures.disc]
@@ -58,7 +59,7 @@ def _main(run: RunFiles, main: Sequence[Draw]) -> Sequence[Draw]:
 def _pictures(run: RunFiles) -> Sequence[Draw]:
     """The functions that draw the pictures of this run, in order; each imports the modules that
     it alone needs."""
-    if run.hulls is not None:
+    if hulls_of(run) is not None:
         from curvfed.extensions.reports import hull_figures
 
         return [hull_figures.disc, hull_figures.confusion]
@@ -81,5 +82,5 @@ def _has_global_model(run: RunFiles) -> bool:
         any(scored)
         or any(weighted)
         or FINE_TUNE in run.rounds.get("phase", ())
-        or run.global_test is not None
+        or global_test_of(run) is not None
     )

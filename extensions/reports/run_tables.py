@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.extensions.reports.array_files import global_test_of, hulls_of
 from curvfed.extensions.reports.intervals import mean_interval, wilson
+from curvfed.extensions.reports.run_clients import examples_of
 from curvfed.server_app.directory import is_number
 from curvfed.server_app.directory.run_files import RunFiles, numbers
 from curvfed.server_app.report import charts
@@ -85,8 +87,10 @@ def headline(run: RunFiles) -> Table:
 def _of_server(run: RunFiles) -> list[TableRow]:
     """The score on the server's test data; empty without any."""
     figures = summary_figures(run.summary)
-    tested = run.global_test.labels if run.global_test is not None else None
-    tested = run.hulls.test.labels if run.hulls is not None else tested
+    test = global_test_of(run)
+    hulls = hulls_of(run)
+    tested = test.labels if test is not None else None
+    tested = hulls.test.labels if hulls is not None else tested
     by_metric = f"global_{run.metric}"
     shared = by_metric if by_metric in figures else GLOBAL_ACCURACY
     reached: Any = figures.get(shared)
@@ -199,8 +203,9 @@ def _figure_rows(
 def client_table(run: RunFiles) -> Table:
     """A row for each client; columns without values are left out."""
     statistics = {client["partition"]: client.get("statistics") or {} for client in run.clients}
+    spaces = {client["partition"]: client.get("space") for client in run.clients}
     partitions = sorted({*statistics, *run.partitions})
-    columns = {"data set": [run.data_sets.get(partition, "") for partition in partitions]}
+    columns = {"data set": [spaces.get(partition) or "" for partition in partitions]}
     for key, title in SIZES.items():
         write = percent if key in TRIVIAL else number
         columns[title] = [write(statistics.get(client, {}).get(key)) for client in partitions]
@@ -219,7 +224,9 @@ def client_table(run: RunFiles) -> Table:
         ([f"{partition}"], [Cell(texts[place]) for texts in shown.values()])
         for place, partition in enumerate(partitions)
     ]
-    legend = f"Clients by partition; sizes in {run.examples}; scores of the last round with one."
+    legend = (
+        f"Clients by partition; sizes in {examples_of(run)}; scores of the last round with one."
+    )
     if run.clients and not any(statistics.values()):
         legend += " The clients keep their statistics to themselves (share-statistics = false)."
     return Table(
@@ -293,14 +300,14 @@ def personal_parameters(run: RunFiles) -> list[str]:
     """The names of the parameters that stay with the clients."""
     method = METHODS.get(run.summary.get("method") or "")
     names = [*(method.personal if method else ())]
-    if run.own_ends:
+    if run.described.get("facts", {}).get("own_ends"):
         names += INPUT_OUTPUT_LAYERS
     return list(dict.fromkeys(names))
 
 
 def dropped_table(run: RunFiles) -> Table:
     """Replies that did not count and nodes that were refused, with the reasons."""
-    lines = [("start", name, reason) for name, reason in run.refused.items()]
+    lines = [("start", name, reason) for name, reason in run.described.get("refused", {}).items()]
     columns = (run.scores.get(name, ()) for name in ("round", "phase", "partition", "dropped"))
     lines += [
         (f"round {number}, {phase}", f"partition {partition}", reason)

@@ -11,30 +11,19 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.arrays import Array, Booleans, Floats
-from curvfed.server_app.directory import from_text_cell, is_number
-from curvfed.server_app.directory.array_files import GlobalTest, HullFile, read_npz
+from curvfed.server_app.directory import from_text_cell
+from curvfed.server_app.directory.array_files import read_npz
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
 from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, TRAIN
-from curvfed.tasks.class_names import titles
-from curvfed.tasks.kinds import ADDED, KINDS
+from curvfed.tasks.kinds import ADDED
 
 Columns = Mapping[str, tuple[str, ...]]
 
 IN_ROUNDS = (TRAIN, EVALUATE)
 """Phases of the rounds themselves. Other phases, such as fine-tuning, score other models."""
 
-TRIED = (
-    "_clients",
-    "summary",
-    "config",
-    "rounds",
-    "scores",
-    "confusion",
-    "hulls",
-    "global_test",
-    "added",
-)
+TRIED = ("described", "summary", "config", "rounds", "scores", "confusion", "added")
 """Properties of `RunFiles` that read files."""
 
 
@@ -56,6 +45,7 @@ class RunFiles:
         self.folder = folder
         self.name = folder.resolve().name
         self._unreadable: list[str] = []
+        self._optional: dict[str, Any] = {}
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -70,24 +60,8 @@ class RunFiles:
     @cached_property
     def clients(self) -> list[dict[str, Any]]:
         """The clients' descriptions, by partition."""
-        descriptions = self._clients.get("clients", [])
+        descriptions = self.described.get("clients", [])
         return sorted(descriptions, key=lambda description: description["partition"])
-
-    @property
-    def refused(self) -> dict[str, str]:
-        """The reasons for refused nodes, by name."""
-        return self._clients.get("refused", {})
-
-    @property
-    def class_names(self) -> list[str]:
-        """The classes; if every client has its own, each with the name of its data set."""
-        return _all_classes(self._clients)
-
-    @property
-    def own_ends(self) -> bool:
-        """Whether the first and last layers are personal because the clients' features or classes
-        differ."""
-        return bool(self._clients.get("facts", {}).get("own_ends", False))
 
     @cached_property
     def rounds(self) -> Columns:
@@ -102,24 +76,13 @@ class RunFiles:
     @cached_property
     def confusion(self) -> Columns:
         """`confusion.csv`; empty unless clients send their confusion counts."""
-        return self._load_optional("confusion.csv", _columns)
-
-    @cached_property
-    def global_test(self) -> GlobalTest | None:
-        """`global_test.npz`; None for runs without a test set at the server."""
-        return self._load_optional("global_test.npz", GlobalTest.read) or None
-
-    @cached_property
-    def hulls(self) -> HullFile | None:
-        """`hulls.npz`, or `classifier.npz` of a one-shot run without hulls."""
-        hulls = self._load_optional("hulls.npz", HullFile.read)
-        return hulls or self._load_optional("classifier.npz", HullFile.read) or None
+        return self.optional("confusion.csv", _columns) or {}
 
     @cached_property
     def added(self) -> Mapping[str, Mapping[str, Array]]:
         """The arrays of a run on data of an added kind, by its name."""
         arrays = {
-            name: self._load_optional(kind.arrays_file, read_npz)
+            name: self.optional(kind.arrays_file, read_npz)
             for name, kind in ADDED.items()
             if kind.arrays_file
         }
@@ -127,15 +90,24 @@ class RunFiles:
 
     @property
     def absent(self) -> list[str]:
-        """The files that are missing or cannot be read; all are tried."""
+        """The files that are missing or cannot be read, of all that a run has and those of
+        `optional` so far."""
         for name in TRIED:
             getattr(self, name)
         return self._unreadable
 
     @cached_property
-    def _clients(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """`clients.json`."""
         return self._load("clients.json", _json)
+
+    def optional(self, name: str, parse: Callable[[Path], Any]) -> Any:
+        """The content of a file that not every run has, read once; None for one that is missing or
+        cannot be read."""
+        if name not in self._optional:
+            exists = (self.folder / name).exists()
+            self._optional[name] = (self._load(name, parse) or None) if exists else None
+        return self._optional[name]
 
     def _load(self, name: str, parse: Callable[[Path], Any]) -> Any:
         """A file's content; {} for one that is missing or cannot be read."""
@@ -144,10 +116,6 @@ class RunFiles:
         except (OSError, ValueError, csv.Error):
             self._unreadable.append(name)
             return {}
-
-    def _load_optional(self, name: str, parse: Callable[[Path], Any]) -> Any:
-        """The same for a file that not every run has."""
-        return self._load(name, parse) if (self.folder / name).exists() else {}
 
     def by_client(self, name: str, *phases: str) -> tuple[Floats, Floats]:
         """A column of `clients.csv` by round and client, for some phases, by default `IN_ROUNDS`.
@@ -200,59 +168,11 @@ class RunFiles:
         return find(self.metric).short or self.metric
 
     @property
-    def examples(self) -> str:
-        """The kind of the clients' examples, in the plural."""
-        tasks = KINDS.keys() & {description.get("task") for description in self.clients}
-        return str(tasks.pop()) if len(tasks) == 1 else "examples"
-
-    @property
     def fine_tuned(self) -> bool:
         """Whether the clients' last scores are those of the fine-tuned global model."""
         return bool(
             (self.by_round(PERSONAL_ACCURACY, FINE_TUNE)[0] == self.summary.get("rounds")).any()
         )
-
-    @property
-    def data_sets(self) -> dict[int, str]:
-        """The name of each client's data set, if there are several."""
-        return {
-            description["partition"]: description["space"]
-            for description in self.clients
-            if description.get("space")
-        }
-
-
-def own_classes(description: Mapping[str, Any]) -> list[str]:
-    """The names of a client's classes, with the name of its data set if there are several."""
-    return titles(description.get("space") or "", description.get("class_names") or [])
-
-
-def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
-    """Class counts of every client that shares them, invalid ones left out: clients may lie."""
-    counts_by_client = {}
-    for description in run.clients:
-        names = own_classes(description)
-        counts = (description.get("statistics") or {}).get("class_counts") or []
-        if (
-            counts
-            and len(names) == len(counts)
-            and all(is_number(count) and count >= 0 for count in counts)
-        ):
-            counts_by_client[int(description["partition"])] = dict(zip(names, counts, strict=True))
-    return counts_by_client
-
-
-def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, Floats]]:
-    """The mean Forman–Ricci curvature of each client's graph and the curvatures of its space, where
-    clients share them."""
-    forman: dict[int, Any] = {
-        description["partition"]: (description.get("statistics") or {}).get("forman")
-        for description in run.clients
-    }
-    courses = zip(run.partitions, run.by_client("curvature")[1].T, strict=True)
-    finite = {client: course[np.isfinite(course)] for client, course in courses}
-    of_graphs = {client: float(value) for client, value in forman.items() if is_number(value)}
-    return of_graphs, {client: course for client, course in finite.items() if len(course)}
 
 
 def numbers(columns: Columns, name: str) -> Floats:
@@ -264,16 +184,6 @@ def numbers(columns: Columns, name: str) -> Floats:
 
 def _in_phases(columns: Columns, phases: Collection[str]) -> Booleans:
     return np.array([phase in phases for phase in columns.get("phase", ())], dtype=bool)
-
-
-def _all_classes(clients: dict[str, Any]) -> list[str]:
-    descriptions = clients.get("clients", [])
-    common = clients.get("facts", {}).get("class_names", [])
-    if common and not any(description.get("space") for description in descriptions):
-        return list(common)
-    return list(
-        dict.fromkeys(name for description in descriptions for name in own_classes(description))
-    )
 
 
 def _number(cell: str) -> float:

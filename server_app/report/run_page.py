@@ -42,18 +42,19 @@ def run_page(run: RunFiles) -> Page:
     name = summary.get("method") or ""
     dataset = summary.get("dataset")
     method = METHODS.get(name)
-    absent = [f"Not in the run directory: {', '.join(run.absent)}."] if run.absent else []
     warnings = [f"{text[:1].upper()}{text[1:]}." for text in summary.get("warnings") or ()]
     if name and dataset:
         title = f"{name} on {Path(dataset).name}"
     else:
         title = f"Run {run.name}"
     parts = parts_of(run)
+    pictures = drawn(run, parts)
+    absent = [f"Not in the run directory: {', '.join(run.absent)}."] if run.absent else []
     return Page(
         title=title,
         words=[f"{name}: {method.summary}."] if method else [],
         notes=[*warnings, *absent],
-        pictures=drawn(run, parts),
+        pictures=pictures,
         tables=list(parts.tables),
         about=_about(run),
         headline=parts.headline,

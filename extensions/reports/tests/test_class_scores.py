@@ -10,6 +10,7 @@ from graph_fixtures import user_fields
 from hull_nodes import hull_run, switched_nodes
 from scipy import stats
 
+from curvfed.extensions.reports.array_files import HullFile
 from curvfed.extensions.reports.class_scores import (
     ballots,
     bands,
@@ -20,7 +21,7 @@ from curvfed.extensions.reports.class_scores import (
     run_counts,
 )
 from curvfed.extensions.reports.intervals import wilson
-from curvfed.server_app.directory.array_files import HullFile
+from curvfed.extensions.reports.run_clients import class_names
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
@@ -98,7 +99,7 @@ def test_every_clients_last_score_is_reported_by_class(tmp_path, settings, nothi
     assert "Clients, the worst first" in page
     assert "<h3>Classes</h3>" in page
     if nothing_else:
-        classes = recalls(run_counts(files), files.class_names)
+        classes = recalls(run_counts(files), class_names(files))
         pooled = result.summary["metrics"]["personal_accuracy_pooled"]
         assert sum(share.share * share.total for share in classes) / sum(
             sizes.values()

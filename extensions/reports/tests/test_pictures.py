@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from curvfed.extensions.reports import model_figures, shapes
+from curvfed.extensions.reports.array_files import GlobalTest
 from curvfed.extensions.reports.hull_figures import geodesic
 from curvfed.extensions.reports.model_figures import project
-from curvfed.server_app.directory.array_files import GlobalTest, write_npz
+from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 
@@ -32,8 +33,8 @@ def test_arrays_that_do_not_fit_are_left_out(copies, changes):
         arrays = dict(stored) | changes
     write_npz(archive, {name: array for name, array in arrays.items() if array is not None})
     run = RunFiles(copies["images"])
-    assert run.absent == ["global_test.npz"]
     assert model_figures.features(run) is None
+    assert run.absent == ["global_test.npz"]
 
 
 def test_a_caption_names_the_servers_images_only_beside_their_score(copies):

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from curvfed.extensions.reports import shapes
+from curvfed.extensions.reports.run_clients import class_counts, class_names, curvatures
 from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run
-from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
+from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.wire.messages import FINE_TUNE
@@ -139,7 +140,7 @@ def _class_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
     return [
         place | {"client": client, "class": name, "examples": mine.get(name, 0.0)}
         for client, mine in class_counts(files).items()
-        for name in files.class_names
+        for name in class_names(files)
     ]
 
 

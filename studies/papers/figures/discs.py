@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from curvfed.extensions.reports import shapes
+from curvfed.extensions.reports.array_files import HullFile
 from curvfed.extensions.reports.hull_figures import Disc, everything, perpendicular, view
 from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import Place
 from curvfed.geometry.arrays import Floats
-from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.generated import two_classes
 from studies.papers.figures.panels import Keys
