@@ -2,7 +2,7 @@
 round and of a run from the scores, and rows in the run directory."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -66,11 +66,19 @@ def personal_figures(
         _figure(scores, key, cohort)
         for key in (name, name + BEFORE, VALIDATION, "score", "score" + BEFORE)
     )
+    scored = [partition for partition in sorted(scores) if name in scores[partition]]
+    # After a secure sum, all clients count.
+    sizes = _sizes(descriptions[partition] for partition in (descriptions if cohort else scored))
+    examples = sum(sizes) if sizes else None
+    pooled = None
+    if sizes and examples and not cohort:
+        right = zip(scored, sizes, strict=True)
+        pooled = sum(scores[partition][name] * size for partition, size in right) / examples
     metrics: dict[str, Any] = {
         "personal_accuracy_before": before.mean,
         "personal_accuracy_before_worst_decile": before.worst_decile,
-        "personal_accuracy_pooled": None if cohort else _pooled(scores, name, descriptions),
-        PERSONAL_EXAMPLES: _num_examples(None if cohort else scores, name, descriptions),
+        "personal_accuracy_pooled": pooled,
+        PERSONAL_EXAMPLES: examples,
         "clients_left_out": len(descriptions) - accuracy.clients,
         VALIDATION: validation.mean,
     }
@@ -108,36 +116,15 @@ def trivial_scores(descriptions: Mapping[int, Description]) -> dict[str, float |
     return means
 
 
-def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) -> float | None:
-    accuracy = {
-        partition: measured[name]
-        for partition, measured in sorted(scores.items())
-        if name in measured
-    }
-    sizes = [_num_scored(descriptions[partition]) for partition in accuracy]
-    shared = [size for size in sizes if size is not None]
-    if len(shared) < len(sizes) or not sum(shared):
-        return None
-    right = sum(value * size for value, size in zip(accuracy.values(), shared, strict=True))
-    return right / sum(shared)
-
-
-def _num_examples(
-    scores: Scores | None, name: str, descriptions: Mapping[int, Description]
-) -> int | None:
-    """The number of test examples that the clients' scores rest on; None if a client keeps its
-    own to itself. After a secure sum, `scores` is None and all clients count."""
-    scored = descriptions if scores is None else {p for p, own in scores.items() if name in own}
-    sizes = [_num_scored(descriptions[partition]) for partition in scored]
-    shared = [size for size in sizes if size is not None]
-    return sum(shared) if sizes and len(shared) == len(sizes) else None
-
-
-def _num_scored(client: Description) -> int | None:
-    """The number of a client's test examples that are scored; None if it keeps it to itself."""
-    if "num_test" not in client.statistics:
-        return None
-    return KINDS[client.task].num_scored(client.statistics)
+def _sizes(clients: Iterable[Description]) -> list[int] | None:
+    """The number of each client's test examples that are scored; None if a client keeps its own to
+    itself."""
+    sizes = []
+    for client in clients:
+        if "num_test" not in client.statistics:
+            return None
+        sizes.append(KINDS[client.task].num_scored(client.statistics))
+    return sizes
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,28 +152,34 @@ class Confusion(Callback):
 class ProgressLine(Callback):
     """Logs the last round, with the scores of the summary, and others at most every second."""
 
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        metric = run.federation.metric
+        self._words = {
+            GLOBAL_ACCURACY: words_of(GLOBAL_ACCURACY, [metric]),
+            "score": f"personal {find(metric).short or metric}",
+            "loss": "loss",
+        }
+        self._figures = {column: find(column) for column in self._words}
+
     def stored(self, completed: Round) -> None:
         """Log the figures of a round."""
         run = self.run
         row = dict(completed.row)
-        metric = run.federation.metric
+        words = dict(self._words)
         is_last = completed.number == run.last_round
         if is_last:  # the clients may be fine-tuned since, and others have scores of earlier rounds
             state = run.state
             figures = personal_figures(state.latest, run.federation.descriptions, state.cohort)
             scores = figures["metrics"] | {"accuracy": figures[PERSONAL_ACCURACY]}
-            row["score"] = scores[metric]
+            row["score"] = scores[run.federation.metric]
+            if run.config.fine_tunes:
+                words["score"] += ", fine-tuned"
             if state.scored.get("calibrated") is not None:
                 row[GLOBAL_ACCURACY] = state.scored["calibrated"]
-        tuned = ", fine-tuned" if is_last and run.config.fine_tunes else ""
-        columns = {
-            GLOBAL_ACCURACY: words_of(GLOBAL_ACCURACY, [metric]),
-            "score": f"personal {find(metric).short or metric}{tuned}",
-            "loss": "loss",
-        }
         texts = [
-            f"{words} {find(column).text(row[column])}"
-            for column, words in columns.items()
+            f"{words[column]} {figure.text(row[column])}"
+            for column, figure in self._figures.items()
             if row.get(column) is not None
         ]
         texts.append(f"{row['seconds']:.2f} s")

@@ -1,5 +1,5 @@
-"""Deviations of the clients' models from the model that they started from: inner products, weighted
-sums, and lengths, with the bound beyond which an update is left out."""
+"""Deviations of the clients' models from the model that they started from: inner products and
+weighted sums."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.geometry.one_thread import one_thread
-from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
+from curvfed.strategies.base.aggregation import check_names, split_average
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
 
 _COLUMNS = 65_536  # of a block: a small overhead, and short enough for float32 sums
@@ -115,68 +115,3 @@ def _buffers(arrays: Mapping[str, Array]) -> Arrays:
 
 def _trained(arrays: Mapping[str, Array]) -> Arrays:
     return {name: array for name, array in arrays.items() if not is_buffer(name)}
-
-
-FEWEST = 3
-"""Minimum number of updates that are compared: of two, none is longer than usual."""
-
-
-def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
-    """Length of each client's update, divided by the median over the clients that moved.
-
-    The lengths of the trained arrays, of the running statistics and of further arrays, such as
-    changes of SCAFFOLD's variates, are compared separately; the largest quotient counts. Further
-    arrays, and those that the client was not sent, count as they are.
-
-    Returns
-    -------
-    dict of int to float
-        By partition; infinite if a square exceeds the dtype. Empty with fewer than `FEWEST` updates
-        that moved.
-    """
-    if len(replies) < FEWEST:
-        return {}
-    lengths = {}
-    for partition, update in replies.items():
-        start = model.sent_to(partition)
-        squares = np.zeros(3)
-        for name, array in model.compared(update.arrays).items():
-            is_further = "/" in name
-            values = array.reshape(-1)
-            origin = None
-            if not is_further and name in start:
-                origin = start[name].reshape(-1)
-            square = 0.0
-            for begin in range(0, values.size, _COLUMNS):
-                block = values[begin : begin + _COLUMNS]
-                if origin is not None:
-                    block = block - origin[begin : begin + _COLUMNS]
-                square += float(np.einsum("i,i->", block, block))
-            squares[2 if is_further else int(is_buffer(name))] += square
-        lengths[partition] = np.sqrt(squares)
-    table = np.array(list(lengths.values()))
-    if (table.max(axis=1, initial=0) > 0).sum() < FEWEST:
-        return {}
-    medians = [np.median(column[column > 0]) if column.any() else math.inf for column in table.T]
-    return {partition: float((row / medians).max()) for partition, row in lengths.items()}
-
-
-def within_bound(replies: Replies, lengths: Mapping[int, float], bound: float) -> Replies:
-    """The replies without the updates beyond a bound.
-
-    Parameters
-    ----------
-    lengths : mapping of int to float
-        As `update_lengths` gives them.
-    bound : float
-        In medians; 0 for none.
-    """
-    if not bound:
-        return replies
-    return {p: update for p, update in replies.items() if lengths.get(p, 0.0) <= bound}
-
-
-def update_bound(model: Aggregation) -> float:
-    """The value of the key `update-bound`; 0 for none."""
-    bound = model.config.update_bound
-    return model.bound if bound is None else bound

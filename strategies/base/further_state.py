@@ -32,6 +32,8 @@ def whole_state(server: Aggregation) -> Arrays:
     attributes = further_attributes(server)
     if server.figures:
         attributes["figures"] = server.figures
+    if not attributes:
+        return server.state()
     return server.state() | packed(attributes)
 
 
@@ -97,8 +99,6 @@ def packed(attributes: Mapping[str, Any]) -> Arrays:
     >>> unpacked(packed({"file": open}))
     ({}, ['file: builtin_function_or_method'])
     """
-    if not attributes:
-        return {}
     arrays: list[Array] = []
     outline = {name: _outline(value, arrays) for name, value in attributes.items()}
     text = np.frombuffer(json.dumps(outline).encode(), np.uint8)

@@ -232,9 +232,10 @@ class Adam(NamedOptimizer):
         parameter = self._parameters[name]
         gradient = parameter.grad
         assert gradient is not None
-        if _is_stored_by_input(parameter):
+        stored = _as_stored(parameter)
+        if stored is not parameter:
             gradient = gradient.t().contiguous()
-        return _as_stored(parameter), gradient, *self._state[name].values()
+        return stored, gradient, *self._state[name].values()
 
     def state(self) -> dict[str, Tensor]:
         """Moments and step counts as "part/name"; the tensors in use, not copies. Moments of a
@@ -246,13 +247,10 @@ class Adam(NamedOptimizer):
         }
 
 
-def _is_stored_by_input(parameter: Tensor) -> bool:
-    """Whether it is a matrix (out, in) that is stored (in, out)."""
-    return parameter.dim() == 2 and not parameter.is_contiguous()
-
-
 def _as_stored(parameter: Tensor) -> Tensor:
-    return parameter.t() if _is_stored_by_input(parameter) else parameter
+    """The parameter; a matrix (out, in) that is stored (in, out) is transposed."""
+    is_stored_by_input = parameter.dim() == 2 and not parameter.is_contiguous()
+    return parameter.t() if is_stored_by_input else parameter
 
 
 class Riemannian(NamedOptimizer):

@@ -8,7 +8,7 @@ from errors import refuses
 from tiny_learning import assert_near, batches, copied, gradient, learner, softmax_loss, state
 
 from curvfed.extensions.baselines.methods.scaffold import Keys, ScaffoldServer
-from curvfed.strategies.base.deviations import update_lengths
+from curvfed.server_app.callbacks.long_updates import update_lengths
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError

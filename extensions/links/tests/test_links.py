@@ -27,7 +27,7 @@ from curvfed.extensions.links.row_means import mean_terms
 from curvfed.extensions.links.sources import SPLITS, links_at
 from curvfed.extensions.links.split import LinkSpec
 from curvfed.extensions.links.wordnet import read_part
-from curvfed.strategies.base.deviations import update_lengths
+from curvfed.server_app.callbacks.long_updates import update_lengths
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.checks import unread_keys

@@ -1,9 +1,12 @@
 """Lengths of updates, in medians of their round, and the bound on them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
+from curvfed.server_app.callbacks.long_updates import FEWEST, LongUpdates, update_lengths
+from curvfed.server_app.directory.checkpoint import State
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.deviations import FEWEST, update_bound, update_lengths, within_bound
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 
@@ -19,10 +22,12 @@ def test_lengths_are_in_medians_of_those_that_moved():
     with np.errstate(over="ignore"):
         lengths = update_lengths(server, replies)
     assert lengths == {0: 0, 1: 1 / 3, 2: 1, 3: 4 / 3, 4: np.inf}
-    bound = update_bound(server)
-    assert within_bound(replies, lengths, bound).keys() == {0, 1, 2, 3}
-    server.config = RunKeys(update_bound=1.2)
-    assert within_bound(replies, lengths, update_bound(server)).keys() == {0, 1, 2}
-    server.config = RunKeys(update_bound=0)
-    assert within_bound(replies, lengths, update_bound(server)).keys() == replies.keys()
+    run = SimpleNamespace(model=server, state=State())
+    used = LongUpdates(run).contributions
+    with np.errstate(over="ignore"):
+        assert used(1, replies).keys() == {0, 1, 2, 3}
+        server.config = RunKeys(update_bound=1.2)
+        assert used(2, replies).keys() == {0, 1, 2}
+        server.config = RunKeys(update_bound=0)
+        assert used(3, replies).keys() == replies.keys()
     assert update_lengths(server, dict(list(replies.items())[: FEWEST - 1])) == {}
