@@ -19,6 +19,7 @@ def describe(client: Client) -> Description:
     """
     client.guard.check()
     data = client.data
+    num_partitions = client.node.num_partitions if data.partition_digest else 0
     return Description(
         task=data.task,
         space=data.space,
@@ -29,7 +30,7 @@ def describe(client: Client) -> Description:
         class_names=class_names(data, client.config),
         digest=client.digest,
         partition_digest=data.partition_digest,
-        num_partitions=_num_partitions(client),
+        num_partitions=num_partitions or 0,
         group=client.group if client.config.is_masked else (),
         min_holders=client.node.min_holders if client.config.is_masked else 0,
         statistics=_statistics(client),
@@ -53,10 +54,3 @@ def _statistics(client: Client) -> dict[str, Any]:
     if has_small_class(figures.get("class_counts", ()), client.node):
         del figures["class_counts"]
     return figures
-
-
-def _num_partitions(client: Client) -> int:
-    """Number of parts of the public data set; 0 for a client with data of its own."""
-    if not client.data.partition_digest or client.node.num_partitions is None:
-        return 0
-    return client.node.num_partitions

@@ -1,11 +1,11 @@
 """The files of a prediction: the run, the data and the output. They are checked before torch is
 imported, which takes seconds."""
 
-import json
 from pathlib import Path
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.resources import check_output
+from curvfed.server_app.directory.run_lock import stored_status
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import read_settings
 from curvfed.tasks.errors import KeyedError
@@ -67,20 +67,12 @@ def _is_run(folder: Path) -> bool:
 
 def _newest_runs(results: Path) -> str:
     """The names of the newest completed runs in a folder, in words."""
-    runs = list(filter(_is_completed, results.glob("*")))
+    runs = [run for run in results.glob("*") if stored_status(run).startswith("completed")]
     runs.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
     names = [folder.name for folder in runs[:MOST_LISTED]]
     if not names:
         return f"{results} has no completed run"
     return f"the newest runs in {results} are {', '.join(names)}"
-
-
-def _is_completed(folder: Path) -> bool:
-    try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        return str(summary["status"]).startswith("completed")
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
 
 
 def is_same_name(dataset: str, data: str) -> bool:

@@ -137,6 +137,12 @@ def titles(space: str, class_names: Iterable[str]) -> list[str]:
     return [f"{space}: {name}" if space else name for name in class_names]
 
 
+def names_of(labels: Iterable[int], class_names: Sequence[str]) -> list[str]:
+    """The name of each label; "" for the label -1 of an unknown class."""
+    names = [*class_names, ""]
+    return [names[label] for label in labels]
+
+
 def in_order(class_names: Sequence[str]) -> list[str]:
     """Each name once, sorted as numbers if all are whole numbers, else alphabetically."""
     names = sorted(set(class_names))

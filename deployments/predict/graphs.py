@@ -22,6 +22,7 @@ from curvfed.deployments.predict.prediction import (
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.config.run_config import open_dataset
 from curvfed.tasks import kinds
+from curvfed.tasks.class_names import names_of
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import is_path
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -84,7 +85,7 @@ def graph_examples(
         scored = trained.test
         scored_words = f"the test {facts.task}"
     names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
-    labels = [graph.class_names[label] if label >= 0 else "" for label in graph.labels.tolist()]
+    labels = names_of(graph.labels.tolist(), graph.class_names)
     graph = _of_classes(graph, facts.class_names)
     examples = Examples(graph, labels, scored.numpy(), scored_words, names, notes)
     return without_other_classes(examples, facts.class_names, facts.task)

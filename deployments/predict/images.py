@@ -19,6 +19,7 @@ from curvfed.deployments.predict.prediction import (
 )
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.base.run_keys import home
+from curvfed.tasks.class_names import names_of
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
 from curvfed.tasks.images import EXTENSIONS, class_folders, images_in, is_image
@@ -92,7 +93,7 @@ def _dataset(run: TrainedRun) -> ImageDataset:
 
 
 def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields: Any) -> Examples:
-    labels = [images.class_names[label] if label >= 0 else "" for label in images.labels.tolist()]
+    labels = names_of(images.labels.tolist(), images.class_names)
     return Examples(images, labels, scored.numpy(), scored_words, **fields)
 
 
@@ -179,7 +180,7 @@ def _in_shape_of_run(
     )
     if scored is None:
         scored = torch.zeros_like(images.test)
-    own_labels = [raw.class_names[label] for label in raw.labels.tolist()]
+    own_labels = names_of(raw.labels.tolist(), raw.class_names)
     examples = Examples(images, own_labels, scored.numpy(), scored_words, names, notes)
     return without_other_classes(examples, class_names, "images")
 

@@ -22,6 +22,7 @@ from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.hull.classifier import cost_words
+from curvfed.tasks.class_names import names_of
 from curvfed.tasks.formats import POINT_ENDINGS, decide
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points import ClientPoints, RawPoints, check_inside
@@ -135,7 +136,7 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
         scored_words = "the global test points"
     if points is None:
         raise PredictError(f"{data} has no test points", key="no-data")
-    labels = [points.class_names[label] for label in points.labels]
+    labels = names_of(points.labels, points.class_names)
     return _examples(points.points, labels, np.ones(len(labels), dtype=np.bool_), scored_words)
 
 
@@ -175,7 +176,7 @@ def _new_points(
 def _read(path: Path, spec: PointSpec) -> Examples:
     """All points of a file; its test points are scored, or else all of known class."""
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key, bare=True)
-    labels = [raw.class_names[label] if label >= 0 else "" for label in raw.labels]
+    labels = names_of(raw.labels, raw.class_names)
     has_label = raw.labels >= 0
     if raw.test is not None and has_label.any():
         return _examples(raw.points, labels, raw.test & has_label, "the test points", raw.names)

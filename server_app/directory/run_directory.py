@@ -351,11 +351,8 @@ def check_model_code(path: Path, model: str | None) -> None:
     DataError
         If the model cannot be imported.
     """
-    try:
-        stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # a run that has not begun, or a damaged one
-        return
-    if "check" in plugins.additions(plugins.MODEL_CODE):
+    stored = _stored_clients(path)
+    if stored and "check" in plugins.additions(plugins.MODEL_CODE):
         plugins.addition(plugins.MODEL_CODE, "check")(stored, path, model)
 
 

@@ -71,7 +71,7 @@ def has_begun(folder: Path) -> bool:
     disk, or killed), or failed before its clients were known.
     """
     traces = {"lock", "summary.json"}
-    if _has_failed(folder):
+    if stored_status(folder) == "failed":
         traces |= {"config.toml", "report.html"}
     return folder.is_file() or any(
         file.is_file() and file.name not in traces and not file.name.startswith(".config.toml-")
@@ -79,12 +79,12 @@ def has_begun(folder: Path) -> bool:
     )
 
 
-def _has_failed(folder: Path) -> bool:
+def stored_status(folder: Path) -> str:
+    """The status of a run in its `summary.json`; "" for none."""
     try:
-        summary = json.loads((folder / "summary.json").read_bytes())
-        return bool(summary["status"] == "failed")
+        return str(json.loads((folder / "summary.json").read_bytes())["status"])
     except (OSError, ValueError, LookupError, TypeError):
-        return False
+        return ""
 
 
 def is_written(folder: Path) -> bool:
