@@ -8,7 +8,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from flwr.app import ArrayRecord
@@ -68,7 +68,7 @@ class Sent:
 
     request: Request
     size: int
-    errors: Arrays = field(default_factory=dict)
+    errors: Arrays
 
 
 class Cohort(ABC):
@@ -180,33 +180,31 @@ class Cohort(ABC):
         sent the same model share its encoding."""
         run = self.run
         precision = run.precision
+        fixed = encode_arrays(run.fixed if has_model else {})
+        encoded: dict[int, tuple[Arrays, ArrayRecord, Arrays]] = {}
         sent = {}
         for client in clients:
             values = parts.get(client, {})
             request = Request(header, facts=run.federation.facts, parts=values)
-            sent[client] = Sent(request, size=parts_size(values) if values else 0)
-        if not has_model:
-            return sent
-        fixed = encode_arrays(run.fixed)
-        models = {client: run.model.sent_to(client) for client in clients}
-        encoded = {}
-        for model in models.values():
-            if id(model) not in encoded:
-                errors = precision.lost(model) if precision.parameters else {}
-                encoded[id(model)] = encode_arrays(model, precision), errors, precision.size(model)
-        for client, model in models.items():
-            arrays, errors, size = encoded[id(model)]
-            needs_fixed = client not in run.state.fixed_holders
-            request = replace(
-                sent[client].request,
-                stamp=run.state.stamps.get(client, 0),
-                arrays=arrays,
-                fixed=fixed if needs_fixed else ArrayRecord(),
-                holders=run.state.holders_of(client) if run.state.holders else None,
-            )
-            size += sent[client].size
-            if run.fixed and needs_fixed:
-                size += EXACT.size(run.fixed)
+            size = parts_size(values) if values else 0
+            errors: Arrays = {}
+            if has_model:
+                model = run.model.sent_to(client)
+                if id(model) not in encoded:  # it stays there, so that no other has this id
+                    errors = precision.lost(model) if precision.parameters else {}
+                    encoded[id(model)] = model, encode_arrays(model, precision), errors
+                _, arrays, errors = encoded[id(model)]
+                size += precision.size(model)
+                needs_fixed = client not in run.state.fixed_holders
+                if run.fixed and needs_fixed:
+                    size += EXACT.size(run.fixed)
+                request = replace(
+                    request,
+                    stamp=run.state.stamps.get(client, 0),
+                    arrays=arrays,
+                    fixed=fixed if needs_fixed else ArrayRecord(),
+                    holders=run.state.holders_of(client) if run.state.holders else None,
+                )
             sent[client] = Sent(request, size, errors)
         return sent
 
@@ -232,9 +230,9 @@ class Cohort(ABC):
         row = answer.row(self.run.federation) | {"seconds": time.monotonic() - started}
         self.run.record(answer, row, in_round=in_round)
 
-    @abstractmethod
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """The clients that must be asked for these to have scores."""
+        return list(clients)
 
 
 class OpenCohort(Cohort):
@@ -271,10 +269,6 @@ class OpenCohort(Cohort):
             if CONFUSION in reply.parts:
                 run.confusions[partition] = reply.parts[CONFUSION]
         return answer
-
-    def scored_together(self, clients: Sequence[int]) -> list[int]:
-        """These clients."""
-        return list(clients)
 
     def _check(self, question: Question, reply: Reply) -> None:
         """Refuse more examples than the client described or trained on before, impossible numbers
