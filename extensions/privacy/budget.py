@@ -45,6 +45,12 @@ def check_budget(
         _check_cost(ledger.memory.costs, left, unit, rules)
 
 
+def is_paid(ledger: Ledger, reply: str) -> bool:
+    """Whether the cost of a reply with this digest is recorded."""
+    with ledger.locked():
+        return any(cost["reply"] == reply for cost in ledger.memory.costs)
+
+
 def pay(
     ledger: Ledger,
     run: str,

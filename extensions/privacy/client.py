@@ -15,7 +15,7 @@ from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.rounds import prepare
 from curvfed.extensions.privacy import adaptive_clip
 from curvfed.extensions.privacy.accountant import Release
-from curvfed.extensions.privacy.budget import check_budget, pay
+from curvfed.extensions.privacy.budget import check_budget, is_paid, pay
 from curvfed.extensions.privacy.conflicts import PRIVATE_TASKS, check_enough_clients
 from curvfed.extensions.privacy.keys import keys_of
 from curvfed.extensions.privacy.plan import (
@@ -114,33 +114,33 @@ class PrivateClient(ClientGuard):
         number = request.header.round
         basis = self._basis(request)
         arrays = self._stored_reply(number, basis)
+        is_new = arrays is None
+        received = prepare(client, request, stamp=None if is_new else number)
         if arrays is None:
-            received = prepare(client, request)
             client.fit(number)
             arrays = client.learner.share()
-            client.commit(number, base=request.stamp)
             self._store_reply(number, basis, arrays)
-        else:
-            received = prepare(client, request, stamp=number)
         num_examples = client.task.num_examples
         figures = {"steps": float(self.release.times)} if num_examples else {}
         contribution = Contribution(arrays, num_examples, figures, received=received)
         if num_examples:
             self._pay_for_round(number, contribution.digest, self.release)
+        if is_new:  # later replies are computed from personal state, which so has its price, too
+            client.commit(number, base=request.stamp)
         return contribution
 
     def _basis(self, request: Request) -> str:
-        """The digest of a round's inputs and its noise: requests with one basis have one reply, at
-        one price."""
+        """The digest of a round's inputs: requests with one basis have one reply."""
         arrays = decode_arrays(request.arrays)
         basis = basis_of(arrays, {}, request.required_facts, self.config, request.stamp)
-        others = f"{request.stamp} {self.release}".encode()
-        return sha256(basis.parameters + basis.facts + others).hexdigest()
+        stamp = str(request.stamp).encode()
+        return sha256(basis.parameters + basis.facts + stamp).hexdigest()
 
     def _stored_reply(self, number: int, basis: str) -> Arrays | None:
-        """The reply of an earlier request for this round with the same basis.
+        """The reply of an earlier request for this round with the same basis, if it is paid for.
 
-        Training anew would draw other noise, and so cost the round a second time.
+        Training anew would draw other noise, and so cost the round a second time. A reply that the
+        budget refused may have less noise than this run has.
         """
         if self.ledger is None:
             return None
@@ -148,7 +148,8 @@ class PrivateClient(ClientGuard):
             arrays, metadata = self.replies.load(number)
         except LostState:
             return None
-        return arrays if metadata.get("basis") == basis else None
+        is_same = metadata.get("basis") == basis
+        return arrays if is_same and is_paid(self.ledger, Contribution(arrays, 0).digest) else None
 
     def _store_reply(self, number: int, basis: str, arrays: Arrays) -> None:
         """Keep a reply, on the disk before it is paid for."""

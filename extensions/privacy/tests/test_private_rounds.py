@@ -8,6 +8,7 @@ from graph_fixtures import write_tu
 from other_settings import FirstUnder, keys_under
 from policies import costs, sharing_nodes, with_policy
 
+from curvfed.client_app.client import Client
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Privacy
 from curvfed.deployments.commands.command import main
@@ -153,6 +154,25 @@ def test_a_reply_with_less_noise_is_not_had_for_the_price_of_more(tmp_path, monk
         for name, array in reply["arrays"].items():
             assert (array.numpy() == second[name]).all()
             assert (array.numpy() != first[name]).any()
+
+
+def test_no_personal_state_is_kept_that_is_not_paid_for(tmp_path, monkeypatch):
+    """What the budget refused was in the personal parameters, and so in later replies."""
+    kept = []
+    commit = Client.commit
+
+    def noted(client, number, base):
+        kept.append((number, len(client.ledger.lines("privacy"))))
+        commit(client, number, base)
+
+    monkeypatch.setattr(Client, "commit", noted)
+    settings = SETTINGS | {"method": "fedper"}
+    dear = keys_under(tmp_path, settings | {"dp__epsilon": 100.0})
+    twice = FirstUnder(monkeypatch, dear, "train")
+    nodes = nodes_in(tmp_path, "[privacy]\nmax-epsilon = 5\n")
+    run(tmp_path, nodes=nodes, clients=2, intercept=twice, **settings)
+    assert ["max-epsilon" in error for error in twice.errors] == [True] * 4
+    assert kept == [(1, 1), (1, 1), (2, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("units", [("record", "client"), ("client", "record")])
