@@ -125,29 +125,6 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:
     raise UsageError(f'out is "{out}", {fault}', key="out")
 
 
-def check_folder(folder: Path, option: str) -> None:
-    """Refuse a folder that cannot be made or written, before the computation; make nothing.
-
-    Raises
-    ------
-    UsageError
-    """
-    path = folder.absolute()
-    try:
-        place = next(place for place in (path, *path.parents) if place.exists())
-        fault = f"{place} is no folder that this user can write"
-        is_fit = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-    except OSError as error:  # a folder that this user may not enter, or too long a name
-        fault = str(error.strerror)
-        is_fit = False
-    if not is_fit:
-        raise UsageError(
-            f'{option} is "{folder}", which cannot be made or written ({fault}); allowed is a'
-            " folder that can",
-            key="unwritable",
-        )
-
-
 def check_working_folder() -> None:
     """Refuse a deleted working folder, in which libraries of torch end the process silently.
 

@@ -194,12 +194,6 @@ class Kind:
     files: Files = Files()
     comparison: Comparison = Comparison()
 
-    @property
-    def leaves_validation(self) -> bool:
-        """Whether the default sizes of the other parts leave examples for validation."""
-        shares = self.defaults["train_size"] + self.defaults["test_size"]
-        return self.has_validation and bool(shares < 1)
-
     def default_model(self, space: str, channels: int = 0) -> str:
         """The network of a method of this space; for images of this number of channels; "" if
         missing."""

@@ -15,6 +15,7 @@ from matplotlib.patches import Circle, Polygon
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.extensions.reports.hull_figures import outline
+from curvfed.extensions.reports.svg_files import svg_file
 from curvfed.geometry.hull import convex_hull
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import style
@@ -81,6 +82,6 @@ if __name__ == "__main__":
     target = Path(__file__).with_name("hull.svg")
     folders = [run(sys.argv[1], epsilon) for epsilon in EPSILONS]
     with style.applied():
-        picture = style.svg_file(draw(folders), target.stem)
+        picture = svg_file(draw(folders), target.stem)
     target.write_text(picture, encoding="utf-8")
     print(target)

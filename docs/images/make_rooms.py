@@ -10,6 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from curvfed.extensions.reports.svg_files import svg_file
 from curvfed.server_app.report import style
 from curvfed.tasks.plugins import TESTS
 from curvfed.tasks.shipped import SHIPPED
@@ -92,6 +93,6 @@ def draw() -> Figure:
 
 if __name__ == "__main__":
     with style.applied():
-        picture = style.svg_file(draw(), PICTURE.stem)
+        picture = svg_file(draw(), PICTURE.stem)
     PICTURE.write_text(picture, encoding="utf-8")
     print(PICTURE)

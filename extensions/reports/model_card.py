@@ -19,6 +19,7 @@ from curvfed.tasks.amounts import amount
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import additions
 from curvfed.tasks.registry import num_sets
+from curvfed.tasks.stored_files import write_atomically
 
 FLAT = "none: the model's space is flat"
 
@@ -99,7 +100,7 @@ None is stated. Who publishes the model chooses it, and adds `license:` to the h
 
 
 def write_card(run: Run, summary: Mapping[str, Any]) -> None:
-    """Write the card of a completed run, next to the model if there is one.
+    """Write `model-card.md` of a completed run, next to the model; without a model there is none.
 
     Parameters
     ----------
@@ -107,11 +108,14 @@ def write_card(run: Run, summary: Mapping[str, Any]) -> None:
     summary : mapping
         The content of `summary.json`.
     """
+    folder = run.directory.path
+    if not (folder / "model.safetensors").exists():
+        return
     first = min(run.federation.nodes, default=0)
     task = run.federation.facts.task
     origin = _origin(run, task)
     card = model_card(run.config, task, summary, run.directory.name, origin, first)
-    run.directory.write_card(card)
+    write_atomically(folder / "model-card.md", card.encode(), private=True)
 
 
 def _origin(run: Run, task: str) -> str:

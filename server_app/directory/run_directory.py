@@ -35,8 +35,6 @@ PATHS = ("dataset", "data-dir", "test-data", "init-from")
 
 CONFUSION = "confusion.csv"
 
-CARD = "model-card.md"
-
 
 def partitions_in(folder: Path) -> list[int]:
     """The clients of the run in this folder, ascending; none before they are connected."""
@@ -174,11 +172,6 @@ class RunDirectory:
         """`summary.json`; figures that are not finite become null."""
         text = json.dumps(_plain(summary), indent=2, allow_nan=False)
         write_atomically(self.path / "summary.json", text.encode() + b"\n", private=True)
-
-    def write_card(self, text: str) -> None:
-        """`model-card.md`, only if the run has stored a model."""
-        if (self.path / "model.safetensors").exists():
-            write_atomically(self.path / CARD, text.encode(), private=True)
 
     def write_clients(self, clients: dict[str, Any]) -> None:
         """`clients.json`: the clients that take part, with the figures about their data that they

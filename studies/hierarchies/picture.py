@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.extensions.reports.svg_files import svg_file
 from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.server_app.report import charts, style
 from studies.hierarchies.cells import PREDICTIONS
@@ -37,4 +38,4 @@ def draw(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any], path: 
         panels[1].plot(ends, line, color=style.SOFT, linewidth=1.2, label="predicted")
         handles, labels = panels[1].get_legend_handles_labels()
         legends.legend(figure, list(zip(handles, labels, strict=True)))
-    path.write_text(style.svg_file(figure, path.stem), encoding="utf-8")
+    path.write_text(svg_file(figure, path.stem), encoding="utf-8")

@@ -1,6 +1,7 @@
 """The bodies of the image networks by name: they map images (n, c, h, w) to features (n, width).
-Each function takes the shape (c, h, w) of an image and the normalisation, an entry of `NORMS`, and
-returns the body and its width. All weights are drawn from torch's default generator."""
+Each function takes the shape (c, h, w) of an image and the normalisation, "group", "batch"
+or "none", and returns the body and its width. All weights are drawn from torch's default
+generator."""
 
 import math
 from collections.abc import Callable
@@ -37,8 +38,6 @@ def torchvision_module(name: str) -> Any:
             f" other ({error}); install both from the same index of wheels"
         ) from error
 
-
-NORMS = ("group", "batch", "none")
 
 MAX_GROUPS = 32
 

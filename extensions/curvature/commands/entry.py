@@ -2,6 +2,7 @@
 hierarchy lets expect, before any run."""
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,6 @@ from rich.table import Table
 
 from curvfed.deployments.application import Pairs, expanded, failing
 from curvfed.deployments.arguments import NUM_SUPERNODES, Request, UsageError, read_request
-from curvfed.deployments.resources import check_folder
 from curvfed.deployments.terminal import open_console
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.amounts import amount
@@ -68,7 +68,7 @@ def curvature(
         _print_expectation(request, expectation)
         return
     if to is not None:
-        check_folder(to, "--to")
+        _check_folder(to, "--to")
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import look_at_data
     from curvfed.extensions.curvature.commands import graphs as curvatures
@@ -205,3 +205,26 @@ def read_dimensions(text: str) -> list[int]:
             f"--dimensions is {text!r}; allowed are whole numbers, 1 or more, with commas between"
         )
     return list(dict.fromkeys(sizes))
+
+
+def _check_folder(folder: Path, option: str) -> None:
+    """Refuse a folder that cannot be made or written, before the computation; make nothing.
+
+    Raises
+    ------
+    UsageError
+    """
+    path = folder.absolute()
+    try:
+        place = next(place for place in (path, *path.parents) if place.exists())
+        fault = f"{place} is no folder that this user can write"
+        is_fit = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    except OSError as error:  # a folder that this user may not enter, or too long a name
+        fault = str(error.strerror)
+        is_fit = False
+    if not is_fit:
+        raise UsageError(
+            f'{option} is "{folder}", which cannot be made or written ({fault}); allowed is a'
+            " folder that can",
+            key="unwritable",
+        )

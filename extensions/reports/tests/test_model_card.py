@@ -2,6 +2,7 @@
 
 import errno
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from app_runs import run
 from graph_fixtures import write_user_graph
 
 import curvfed
+from curvfed.extensions.reports import model_card
 from curvfed.extensions.reports.intervals import mean_interval
-from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.tasks.kinds import KINDS
 
 SETTINGS = {"method": "flatland", "num_rounds": 2, "embedding_dim": 8}
@@ -85,10 +86,10 @@ def test_the_interval_is_students():
 
 
 def test_a_card_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, capsys):
-    def full(directory: RunDirectory, text: str) -> None:
+    def full(path: Path, data: bytes, private: bool) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(RunDirectory, "write_card", full)
+    monkeypatch.setattr(model_card, "write_atomically", full)
     done = run(tmp_path, dataset="trees", report=True)
     assert done.summary["status"] == "completed"
     assert (done.path / "report.html").exists()

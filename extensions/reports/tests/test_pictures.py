@@ -10,6 +10,7 @@ from curvfed.extensions.reports import model_figures, shapes
 from curvfed.extensions.reports.array_files import GlobalTest
 from curvfed.extensions.reports.hull_figures import geodesic
 from curvfed.extensions.reports.model_figures import project
+from curvfed.extensions.reports.svg_files import svg_file
 from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
@@ -188,7 +189,7 @@ def test_a_picture_in_a_file_follows_the_screen_of_its_reader() -> None:
     with style.applied():
         figure, [axes] = style.panels(1)
         axes.plot([0, 1], color=style.MEAN)
-    root = ElementTree.fromstring(style.svg_file(figure, "picture"))
+    root = ElementTree.fromstring(svg_file(figure, "picture"))
     rules = root[0].text or ""
     assert "prefers-color-scheme:dark" in rules
     drawn = "".join(ElementTree.tostring(child, "unicode") for child in root[1:])

@@ -19,6 +19,13 @@ AT_ZERO = " at 0"
 """End of the name of an entrant that is another at curvature 0."""
 
 
+def leaves_validation(task: str) -> bool:
+    """Whether the default sizes of the other parts leave examples of a task for validation."""
+    kind = KINDS[task]
+    shares = kind.defaults["train_size"] + kind.defaults["test_size"]
+    return kind.has_validation and bool(shares < 1)
+
+
 @dataclass(frozen=True)
 class EntrantReader:
     """Reads the entrants of a comparison.
@@ -93,7 +100,7 @@ class EntrantReader:
             axes[key] = (config[key], *further)
         if row.space == "flat" and self.task in MODELS:
             axes["model"] = MODELS[self.task]
-        if KINDS[self.task].leaves_validation and not row.is_one_shot:
+        if leaves_validation(self.task) and not row.is_one_shot:
             axes["schedule"] = sorted(
                 ("constant", "inverse"), key=lambda schedule: schedule != config.schedule
             )

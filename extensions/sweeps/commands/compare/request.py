@@ -22,7 +22,7 @@ from curvfed.extensions.sweeps.commands.compare import (
     RIVALS,
 )
 from curvfed.extensions.sweeps.commands.compare.comparison import COMMAND, Comparison, Entrant
-from curvfed.extensions.sweeps.commands.compare.entrants import EntrantReader
+from curvfed.extensions.sweeps.commands.compare.entrants import EntrantReader, leaves_validation
 from curvfed.extensions.sweeps.commands.pages import SCORES
 from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES
 from curvfed.extensions.sweeps.commands.sweep import DEFAULTS, combinations, data_places, plan_run
@@ -278,7 +278,7 @@ def _alternatives(
 def _leave_validation(settings: dict[str, Value], config: RunConfig, task: str) -> None:
     """Leave a part of each client's examples for validation if no sizes are set, and refuse sizes
     that leave none."""
-    if not KINDS[task].leaves_validation and "train-size" not in settings:
+    if not leaves_validation(task) and "train-size" not in settings:
         settings["train-size"] = round(1 - VALIDATION_SHARE - config.test_size, 6)
     elif config.train_size + config.test_size > 1 - 1e-9:
         raise UsageError(
