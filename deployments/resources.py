@@ -62,14 +62,6 @@ class Resources:
                 key="gpus",
             )
 
-    def slots(self, cpus: int, gpus: int) -> int:
-        """The number of runs at a time on this many cores and GPUs."""
-        slots = cpus // self.cpus
-        if self.gpus:
-            sharing = max(1, int(1 / self.gpus + 1e-9))
-            slots = min(slots, gpus // max(1, int(self.gpus)) * sharing)
-        return slots
-
 
 def check_socket_folder() -> None:
     """Refuse a machine without a temporary folder for Ray's sockets.

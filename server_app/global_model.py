@@ -125,8 +125,7 @@ class GlobalPoints:
         self._model = model
         self._points = torch.from_numpy(test.points).to(device)
         # A class that no client has gets a number beyond those of the model.
-        names = list(dict.fromkeys([*class_names, *test.class_names]))
-        self._labels = np.array([names.index(name) for name in test.class_names])[test.labels]
+        self._labels = _renumbered(test, class_names).labels
 
     @property
     def figures(self) -> dict[str, float]:

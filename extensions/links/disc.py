@@ -7,10 +7,14 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from curvfed.geometry.arrays import Floats, Indices
+from curvfed.server_app.directory.array_files import read_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Picture
 from curvfed.server_app.report.parts import CURVES, Parts
 from curvfed.server_app.report.run_figures import loss, score
+from curvfed.tasks.kinds import ADDED
+
+ARRAYS = ADDED["links"].arrays_file
 
 MOST = 2000
 """Entities that are drawn: those with most links."""
@@ -35,7 +39,7 @@ class Drawing(Picture):
 
 def add(run: RunFiles, parts: Parts) -> Parts:
     """The parts of a page, of a run on links with the picture of its entities first."""
-    if "links" not in run.added:
+    if not run.optional(ARRAYS, read_npz):
         return parts
     pictures = [draw for draw in parts.pictures if draw not in CURVES]
     return replace(parts, pictures=[disc, score, loss, *pictures], main=[disc, *parts.main])
@@ -43,7 +47,7 @@ def add(run: RunFiles, parts: Parts) -> Parts:
 
 def disc(run: RunFiles) -> Picture | None:
     """Entities by their distance from the origin, and in two main directions."""
-    links = run.added["links"]
+    links = run.optional(ARRAYS, read_npz)
     if len(links["names"]) < 3:
         return None
     rows = links["rows"].astype(float)

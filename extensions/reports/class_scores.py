@@ -13,7 +13,7 @@ from curvfed.extensions.reports.array_files import global_test_of
 from curvfed.extensions.reports.intervals import wilson
 from curvfed.extensions.reports.run_clients import class_names, examples_of
 from curvfed.geometry.arrays import Booleans, Floats, Indices
-from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.run_files import RunFiles, columns
 from curvfed.server_app.report import style
 from curvfed.server_app.report.page import Picture, printable
 
@@ -97,8 +97,8 @@ def _counts_by_client(run: RunFiles) -> dict[int, Counts]:
     numbers = {name: number for number, name in enumerate(class_names(run))}
     by_client: dict[int, Counts] = {}
     names = ("partition", "class", "predicted", "examples")
-    columns = (run.confusion.get(name, ()) for name in names)
-    for partition, true, predicted, count in zip(*columns, strict=False):
+    cells = run.optional("confusion.csv", columns) or {}  # unless clients send their counts
+    for partition, true, predicted, count in zip(*(cells.get(name, ()) for name in names)):
         if true in numbers and count.isdecimal() and int(count):
             pair = numbers[true], numbers.get(predicted, -1)
             by_client.setdefault(int(partition), Counter())[pair] += int(count)

@@ -7,11 +7,13 @@ from curvfed.extensions.reports import class_scores, data_figures, run_tables
 from curvfed.extensions.reports.array_files import global_test_of, hulls_of
 from curvfed.extensions.reports.class_tables import class_tables, worst_clients
 from curvfed.extensions.reports.run_settings import commands, configuration
+from curvfed.server_app.directory.array_files import read_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Table
 from curvfed.server_app.report.parts import CURVES, Draw, Parts
 from curvfed.server_app.report.run_figures import curvature_by_round, loss, score
 from curvfed.strategies.wire.messages import FINE_TUNE
+from curvfed.tasks.kinds import ADDED
 
 
 def add(run: RunFiles, parts: Parts) -> Parts:
@@ -23,11 +25,17 @@ def add(run: RunFiles, parts: Parts) -> Parts:
         commands=commands(run),
         configuration=configuration(run) if run.config else None,
     )
-    if run.added:  # the pictures of its extension
+    if _has_added_arrays(run):  # the pictures of their extension
         return parts
     pictures = [draw for draw in parts.pictures if draw not in CURVES]
     main = _main(run, parts.main)
     return replace(parts, pictures=[*_pictures(run), *pictures], main=main)
+
+
+def _has_added_arrays(run: RunFiles) -> bool:
+    """Whether the run has the arrays of an added kind of data."""
+    files = filter(None, (kind.arrays_file for kind in ADDED.values()))
+    return any(run.optional(name, read_npz) for name in files)
 
 
 def _tables(run: RunFiles) -> list[Table]:

@@ -10,20 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.geometry.arrays import Array, Booleans, Floats
+from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.server_app.directory import from_text_cell
-from curvfed.server_app.directory.array_files import read_npz
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
 from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, TRAIN
-from curvfed.tasks.kinds import ADDED
 
 Columns = Mapping[str, tuple[str, ...]]
 
 IN_ROUNDS = (TRAIN, EVALUATE)
 """Phases of the rounds themselves. Other phases, such as fine-tuning, score other models."""
 
-TRIED = ("described", "summary", "config", "rounds", "scores", "confusion", "added")
+TRIED = ("described", "summary", "config", "rounds", "scores")
 """Properties of `RunFiles` that read files."""
 
 
@@ -66,27 +64,12 @@ class RunFiles:
     @cached_property
     def rounds(self) -> Columns:
         """`rounds.csv`: cells by column and row, "" for missing values."""
-        return self._load("rounds.csv", _columns)
+        return self._load("rounds.csv", columns)
 
     @cached_property
     def scores(self) -> Columns:
         """`clients.csv`, as `rounds`."""
-        return self._load("clients.csv", _columns)
-
-    @cached_property
-    def confusion(self) -> Columns:
-        """`confusion.csv`; empty unless clients send their confusion counts."""
-        return self.optional("confusion.csv", _columns) or {}
-
-    @cached_property
-    def added(self) -> Mapping[str, Mapping[str, Array]]:
-        """The arrays of a run on data of an added kind, by its name."""
-        arrays = {
-            name: self.optional(kind.arrays_file, read_npz)
-            for name, kind in ADDED.items()
-            if kind.arrays_file
-        }
-        return {name: values for name, values in arrays.items() if values}
+        return self._load("clients.csv", columns)
 
     @property
     def absent(self) -> list[str]:
@@ -200,7 +183,8 @@ def _json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _columns(path: Path) -> Columns:
+def columns(path: Path) -> Columns:
+    """The cells of a table by column and row, "" for missing values."""
     with path.open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     # The last row is incomplete if the run was killed while writing it.

@@ -1,6 +1,6 @@
 """Makes both halves of a configured one-shot method."""
 
-from typing import Any
+from typing import Any, Literal
 
 from curvfed.strategies.base.method import half_class
 from curvfed.strategies.base.one_shot import OneShotClient, OneShotServer, Setting, Site
@@ -39,16 +39,17 @@ def phase_of(config: RunConfig) -> str:
 
 def client_class(config: RunConfig) -> Any:
     """The subclass of `OneShotClient`."""
-    row: Any = config.row
-    place = config.guard.half("client") or row.client or ""
-    return half_class(place, "client", OneShotClient, "not-a-half")
+    return _half(config, "client", OneShotClient)
 
 
 def server_class(config: RunConfig) -> Any:
     """The subclass of `OneShotServer`."""
-    row: Any = config.row
-    place = config.guard.half("server") or row.server or ""
-    return half_class(place, "server", OneShotServer, "not-a-half")
+    return _half(config, "server", OneShotServer)
+
+
+def _half(config: RunConfig, side: Literal["client", "server"], base: type) -> Any:
+    place = config.guard.half(side) or getattr(config.row, side) or ""
+    return half_class(place, side, base, "not-a-half")
 
 
 def _setting(config: RunConfig, class_names: tuple[str, ...]) -> Setting:

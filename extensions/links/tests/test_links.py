@@ -412,7 +412,7 @@ def test_the_report_draws_entities_and_escapes_their_names(tmp_path):
     names = np.array(["<root>", "left", "right"])
     triples = np.array([[1, 0, 0], [2, 0, 0]])
     links = {"names": names, "rows": rows, "triples": triples, "is_curved": np.array(True)}
-    html = disc(SimpleNamespace(added={"links": links})).html
+    html = disc(SimpleNamespace(optional=lambda name, parse: links)).html
     assert html.count("<circle cx") == 3
     assert "<root>" not in html
     assert "left; nearest: &lt;root&gt;, right" in html

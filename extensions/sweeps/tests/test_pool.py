@@ -15,7 +15,7 @@ from curvfed.deployments.processes import is_alive, wait_until
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.sweep import pool
 from curvfed.extensions.sweeps.commands.sweep.child import Task
-from curvfed.extensions.sweeps.commands.sweep.pool import Pool
+from curvfed.extensions.sweeps.commands.sweep.pool import Pool, num_slots
 from curvfed.extensions.sweeps.commands.sweep.results import FILE
 
 PATIENCE = 300.0
@@ -65,7 +65,7 @@ def test_as_many_runs_at_a_time_as_cores_and_gpus_allow(pool_of, cores, devices,
 
 def test_several_cores_for_each_run(monkeypatch):
     monkeypatch.setattr("curvfed.deployments.resources.usable_cores", lambda: 7)
-    assert Resources(cpus=2).slots(7, 0) == 3
+    assert num_slots(Resources(cpus=2), 7, 0) == 3
 
 
 def test_the_same_processes_make_the_runs_of_all_sweeps(pool_of):

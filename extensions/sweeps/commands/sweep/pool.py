@@ -18,6 +18,15 @@ from curvfed.extensions.sweeps.commands.sweep import child
 from curvfed.extensions.sweeps.commands.sweep.child import Task
 
 
+def num_slots(resources: Resources, cpus: int, gpus: int) -> int:
+    """The number of runs at a time on this many cores and GPUs."""
+    slots = cpus // resources.cpus
+    if resources.gpus:
+        sharing = max(1, int(1 / resources.gpus + 1e-9))
+        slots = min(slots, gpus // max(1, int(resources.gpus)) * sharing)
+    return slots
+
+
 class _Worker(NamedTuple):
     """The process of a slot, and the connection to it."""
 
@@ -61,7 +70,7 @@ class Pool:
         self.resources = resources
         gpus = visible_gpus() if resources.gpus else []
         size = max(1, int(resources.gpus))
-        self.slots = resources.slots(usable_cores(), len(gpus))
+        self.slots = num_slots(resources, usable_cores(), len(gpus))
         self._gpus = [gpus[first : first + size] for first in range(0, len(gpus), size)] or [[]]
         # Runs with GPUs or several cores share out no cores.
         self._shares = resources.cpus == 1 and not resources.gpus and takes_workers()

@@ -9,6 +9,7 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.sweep.child import Task, make_run
+from curvfed.extensions.sweeps.commands.sweep.pool import num_slots
 
 
 class RayCluster:
@@ -48,7 +49,7 @@ class RayCluster:
         cpus = int(available.get("CPU", 0))
         gpus = int(available.get("GPU", 0))
         self.resources = resources
-        self.slots = resources.slots(cpus, gpus)
+        self.slots = num_slots(resources, cpus, gpus)
         if not self.slots:
             self.close()
             raise UsageError(
