@@ -343,8 +343,8 @@ class Dataset(ABC):
         if data_set_of_package(self.spec.dataset) is not None:
             return [Place(f"{self.spec.dataset}, by a package that is installed here")]
         located = self.locate()
-        form = f"{located.title}, " if located.title else ""
-        text = f"{form}{self.place_words}{self.where(located)}"
+        form = f" ({located.title})" if located.title else ""
+        text = f"{self.place_words}{self.where(located)}{form}"
         decision = decide(located.path) if located.path else None
         return [Place(text, notes=located.notes, decision=decision)]
 

@@ -231,7 +231,7 @@ def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
         plugins.imported(COPIES[suffix])(Path(data).expanduser(), table, out)
         return
     if suffix == ".json":
-        text = table.to_json(orient="records", double_precision=6) + "\n"
+        text = table.to_json(orient="records", double_precision=6, force_ascii=False) + "\n"
     else:
         separator = "\t" if suffix == ".tsv" else ","
         text = frame_csv(table, float_format="%.6f", separator=separator)

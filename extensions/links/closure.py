@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.extensions.links.raw import RawLinks
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import DataError
 
 MOST_LINKS = 20_000_000
@@ -53,7 +54,8 @@ def closed(where: str, raw: RawLinks) -> RawLinks:
             for head, tail in _implied(where, raw, raw.triples[is_known]):
                 links.setdefault((head, relation, tail), part)
     number = len(links) - len(parts)
-    text = f"links.closure adds {number:,} links to further ancestors to {len(parts):,} links"
+    added = amount(f"{number:,}", "link")
+    text = f"links.closure adds {added} to further ancestors to {amount(f'{len(parts):,}', 'link')}"
     return replace(
         raw,
         triples=np.array([*links], np.int64),

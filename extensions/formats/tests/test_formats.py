@@ -46,7 +46,7 @@ def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
     assert tasks_of(str(path)) == decide(path).tasks
     keys = {"num_rounds": 1, "local_epochs": 1, "num_supernodes": 2, "quiet": True}
     assert main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"]) == 0
-    assert f"{title}, " in capsys.readouterr().out
+    assert f"({title})" in capsys.readouterr().out
     run = curvfed.simulate("fedavg", dataset=path, min_client_size=1, **keys)
     assert run.summary["global_accuracy"] is not None
     assert len(run.predict(path)) == TESTED
@@ -63,7 +63,9 @@ def test_a_path_in_the_data_folder(own_home, tmp_path, capsys):
     for dataset in ("./femnist", "own.json"):
         keys = [f"dataset={dataset}", f"data-dir={tmp_path}", "num-supernodes=2"]
         assert main(["check", "method=fedavg", *keys]) == 0
-        assert f"LEAF's JSON, images in {tmp_path}" in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert f"data: images in {tmp_path}" in out
+        assert "(LEAF's JSON)" in out
         assert tasks_of(dataset, tmp_path) == ("images",)
         assert has_users(dataset, tmp_path)
 
@@ -72,7 +74,8 @@ def test_saved_points(own_home, tmp_path, capsys):
     path = write_saved_points(tmp_path)
     assert tasks_of(str(path)) == decide(path).tasks == ("points",)
     assert main(["check", "method=hull", f"dataset={path}", "num-supernodes=2"]) == 0
-    assert f"datasets, points in {path}" in capsys.readouterr().out.replace("\n", " ")
+    place = f"points in {path} (a folder saved by Hugging Face's datasets)"
+    assert place in capsys.readouterr().out.replace("\n", " ")
     run = curvfed.simulate("hull", dataset=path, num_supernodes=2, quiet=True)
     assert run.summary["global_accuracy"] > 0.8
     assert len(run.predict(path)) == EXAMPLES
@@ -104,7 +107,7 @@ def test_ogb(write, own_home, tmp_path, capsys):
     assert tasks_of(str(path)) == decide(path).tasks
     assert main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"]) == 0
     output = capsys.readouterr().out
-    assert "a folder of the Open Graph Benchmark, " in output
+    assert "(a folder of the Open Graph Benchmark)" in output
     assert "the split of train_mask, val_mask, test_mask" in output
     keys = {"num_rounds": 1, "quiet": True}
     run = curvfed.simulate("fedavg", dataset=path, num_supernodes=2, **keys)

@@ -4,6 +4,7 @@ import gzip
 import json
 
 import numpy as np
+import pandas
 import pytest
 from app_runs import run
 
@@ -11,6 +12,7 @@ import curvfed
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import PredictError
+from curvfed.deployments.predict.prediction import write_prediction
 from curvfed.deployments.terminal import summary_table
 from curvfed.tasks.errors import DataError
 
@@ -94,6 +96,11 @@ def test_the_hierarchy_is_by_distance_from_the_origin(tree, tmp_path, capsys):
     lowest = names.index(rows[-1]["entity"])
     apart[lowest, lowest] = np.inf
     assert rows[-1]["above"] == names[apart[lowest].argmin()]
+
+
+def test_names_in_json_are_readable(tmp_path):
+    write_prediction(pandas.DataFrame({"tail": ["Säugetier"]}), "", tmp_path / "tails.json")
+    assert (tmp_path / "tails.json").read_text(encoding="utf-8") == '[{"tail":"Säugetier"}]\n'
 
 
 def test_the_edges_of_client_graphs_are_known_links(tmp_path):
