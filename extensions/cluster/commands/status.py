@@ -3,8 +3,9 @@ runs; and `doctor`: every check of the server or of a node."""
 
 import datetime
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -155,17 +156,30 @@ def _print_tables(folder: ServerFolder) -> None:
         since = node["online-at"] if node["status"] == "online" else node["offline-at"]
         rows.append((node["name"] or "–", node["node-id"], node["status"], since or ""))
     print_rows(("node", "id", "state", "since"), rows)
-    names = registry.read_names(folder, registry.RUNS)
-    run_rows = []
-    for run in runs[:LAST_RUNS]:
+    run_rows = _run_rows(runs[:LAST_RUNS], registry.read_names(folder, registry.RUNS))
+    if run_rows:
+        print_rows(("run", "state", "started", "took", "notes"), run_rows)
+
+
+def _run_rows(
+    runs: Sequence[Mapping[str, Any]], names: Mapping[str, str]
+) -> list[tuple[str, str, str, str, str]]:
+    """The row of each run of Flower's list, the latest first; `names` has their directories.
+
+    The results in a directory are those of the last run that wrote there: a run that was resumed
+    has the details of Flower alone.
+    """
+    rows = []
+    seen: set[Path] = set()
+    for run in runs:
         took = str(datetime.timedelta(seconds=round(run["elapsed"])))
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
-        notes = _shortened(_notes(directory, state) or details)
-        run_rows.append((directory.name, state, run["pending-at"], took, notes))
-    if run_rows:
-        print_rows(("run", "state", "started", "took", "notes"), run_rows)
+        notes = "" if directory in seen else _notes(directory, state)
+        seen.add(directory)
+        rows.append((directory.name, state, run["pending-at"], took, _shortened(notes or details)))
+    return rows
 
 
 def _notes(directory: Path, state: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from curvfed.extensions.cluster.commands import registry
 from curvfed.extensions.cluster.commands.folder import ServerFolder
-from curvfed.extensions.cluster.commands.status import LONGEST_NOTES, _notes, _shortened
+from curvfed.extensions.cluster.commands.status import LONGEST_NOTES, _notes, _run_rows, _shortened
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,18 @@ def test_notes_are_not_those_of_another_run_of_the_name(state, status, tmp_path)
     summary = {"status": status, "error": "a node is lost", "warnings": ["few"]}
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     assert _notes(tmp_path, state) == ""
+
+
+def test_a_run_that_was_resumed_lacks_the_notes_of_the_later_one(tmp_path):
+    summary = {"status": "failed", "error": "a node is lost"}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    run = {"elapsed": 1.0, "status-details": "N/A", "pending-at": "now"}
+    runs = [
+        run | {"run-id": "2", "status": "finished:failed"},
+        run | {"run-id": "1", "status": "finished:stopped", "status-details": "N/Asent SIGTERM"},
+    ]
+    rows = _run_rows(runs, dict.fromkeys(("1", "2"), str(tmp_path)))
+    assert [row[-1] for row in rows] == ["a node is lost", "sent SIGTERM"]
 
 
 def test_a_run_without_files_here_has_no_notes_and_long_ones_are_cut(tmp_path):
