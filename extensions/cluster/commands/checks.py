@@ -131,7 +131,8 @@ def server_checks(
     renew = f"`{command('renew')}` makes a new one for the server"
     # A node's key need not stay here, and the authority's should not.
     keys = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
-    names = registry.read_names(folder, registry.RUNS).values()
+    # runs of Flower that resume one another share a directory
+    names = dict.fromkeys(registry.read_names(folder, registry.RUNS).values())
     runs = [(results or home() / "results") / name for name in names]
     always = (DOCTOR, START, STATUS)
     authority = folder.authority[0]
@@ -267,7 +268,8 @@ def check_stored(folder: Path) -> str:
             )
             raise ClusterError(f"{error}; {remedy}", key="damaged-state") from None
         sound.append(stamp)
-    return f"{folder}: rounds {', '.join(map(str, sound)) or 'none'}"
+    kept = f"rounds {', '.join(map(str, sound))}" if sound else "no round yet"
+    return f"{folder}: {kept}"
 
 
 def _key_check(path: Path, commands: Collection[str] = (DOCTOR,)) -> Check:

@@ -174,6 +174,7 @@ def _run_rows(
     for run in runs:
         took = str(datetime.timedelta(seconds=round(run["elapsed"])))
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
+        details = details.removeprefix("ServerApp failed with exception: ")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
         notes = "" if directory in seen else _notes(directory, state)

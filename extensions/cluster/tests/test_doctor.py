@@ -71,6 +71,16 @@ def site(tmp_path):
     return Site(tmp_path)
 
 
+def test_a_run_that_was_resumed_is_checked_once_and_one_before_its_first_round_in_words(site):
+    registry.write_names(site.folder, {"7": "one", "8": "one", "9": "two"}, registry.RUNS)
+    (site.results / "two" / "checkpoint" / "server").mkdir(parents=True)
+    found = [c for c in checks.server_checks(site.folder, site.results) if c.name == "run"]
+    said = [check.run() for check in found]
+    assert len(said) == 2
+    assert said[0].endswith("server: rounds 1, 2")
+    assert said[1].endswith("server: no round yet")
+
+
 def expired(site: Site) -> None:
     for path in site.folder.server:
         path.unlink()

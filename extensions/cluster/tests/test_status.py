@@ -41,9 +41,15 @@ def test_a_run_that_was_resumed_lacks_the_notes_of_the_later_one(tmp_path):
     runs = [
         run | {"run-id": "2", "status": "finished:failed"},
         run | {"run-id": "1", "status": "finished:stopped", "status-details": "N/Asent SIGTERM"},
+        run
+        | {
+            "run-id": "1",
+            "status": "finished:failed",
+            "status-details": "ServerApp failed with exception: a disk is full",
+        },
     ]
     rows = _run_rows(runs, dict.fromkeys(("1", "2"), str(tmp_path)))
-    assert [row[-1] for row in rows] == ["a node is lost", "sent SIGTERM"]
+    assert [row[-1] for row in rows] == ["a node is lost", "sent SIGTERM", "a disk is full"]
 
 
 def test_a_run_without_files_here_has_no_notes_and_long_ones_are_cut(tmp_path):
