@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasGenerator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from curvfed.client_app.node.policy import Policy, read_policy
+from curvfed.client_app.node.policy import Policy
+from curvfed.client_app.node.policy_file import read_policy
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.errors import ConfigError

@@ -1,20 +1,18 @@
-"""A node's own policy, read from its `policy.toml`: it limits the requests of runs."""
+"""A node's own policy: it limits the requests of runs. `policy_file` reads it."""
 
 import json
 import math
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from curvfed.strategies.base.guard import budget_remedies
-from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
+from curvfed.strategies.base.keys import Rate, Scalar, Table
 from curvfed.strategies.base.shared_tables import GROUP_SIZE, Images, Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.errors import ConfigError, SecureSumError
-from curvfed.tasks import plugins, shipped
+from curvfed.tasks import plugins
 from curvfed.tasks.registry import is_named
 
 Item = TypeVar("Item")
@@ -183,12 +181,12 @@ class Policy(Table):
             Names the key and the line of the policy, but not the policy's values for the data.
         """
         if self.runs.methods is not None and config.method not in self.runs.methods:
-            raise _refused("method", config.method, f"[runs] methods = {_toml(self.runs.methods)}")
+            raise _refused("method", config.method, f"[runs] methods = {toml(self.runs.methods)}")
         self._check_calibration(config.calibration)
         values = flatten(config)
         for key, allowed in self.runs.keys.items():
             if key in values and not _fits(values[key], allowed):
-                raise _refused(key, values[key], f'[runs] keys, "{key}" = {_toml(allowed)}')
+                raise _refused(key, values[key], f'[runs] keys, "{key}" = {toml(allowed)}')
         if self.has_budget and not (config.guard.is_private and config.guard.keeps_budget):
             remedies = budget_remedies()
             words = f"allowed is {', or '.join(remedies)}" if remedies else "no guard here does"
@@ -201,7 +199,7 @@ class Policy(Table):
         if config.secure.clip != Secure().clip:
             self._check_listed("secure.clip", config.secure.clip, "[values]")
         if config.model is not None and plugins.is_model(config.model):
-            self._check_listed("model", config.model, _toml([config.model]))
+            self._check_listed("model", config.model, toml([config.model]))
         if owns_data:
             return self._read_as_agreed(config)
         if not is_named(config.dataset):
@@ -214,7 +212,7 @@ class Policy(Table):
             names = {name.strip().lower() for name in config.dataset.split(",")}
             if not names <= {name.lower() for name in self.data.public}:
                 raise _refused(
-                    "dataset", config.dataset, f"[data] public = {_toml(self.data.public)}"
+                    "dataset", config.dataset, f"[data] public = {toml(self.data.public)}"
                 )
         if config.data_dir:
             self._check_listed("data-dir", config.data_dir, "[a folder]")
@@ -227,7 +225,7 @@ class Policy(Table):
             listed = ()
         if asked is None or asked == "none" or listed is None or asked in listed:
             return
-        line = f"calibrations = {_toml([*listed, asked])}"
+        line = f"calibrations = {toml([*listed, asked])}"
         raise _refused("calibration", asked, f"[runs] needs the line {line}")
 
     def _check_listed(self, key: str, value: Scalar, line: str) -> None:
@@ -262,10 +260,10 @@ class Policy(Table):
             # parameter of the sum, too.
             requests = key == "curvature" or value != type(keys).model_fields[name].default
             if requests and value != getattr(getattr(agreed, table), name):
-                line = f"{key} = {_toml(value.split(',') if key == 'classes' else value)}"
+                line = f"{key} = {toml(value.split(',') if key == 'classes' else value)}"
                 raise ConfigError(
                     f"this node decides itself how its data are read: {table}.{key} ="
-                    f" {_toml(value)} is not what its policy.toml says in [data]; the line {line}"
+                    f" {toml(value)} is not what its policy.toml says in [data]; the line {line}"
                     " there would allow it",
                     key="policy",
                 )
@@ -308,68 +306,6 @@ class Policy(Table):
         return others * sums.weight_share / (1 - sums.weight_share)
 
 
-def read_policy(path: Path | None) -> Policy:
-    """Read the policy of a real node; without a file it has the defaults.
-
-    Raises
-    ------
-    ConfigError
-        If its file cannot be read, or has values that are not allowed; a line for each error.
-    """
-    if path is None:
-        return Policy()
-    try:
-        text = toml_text(path.read_bytes())
-        return Policy.model_validate(tomllib.loads(text))
-    except OSError as error:
-        raise ConfigError(
-            f"policy: {path} cannot be read ({error.strerror})", key="unreadable-policy"
-        ) from None
-    except ValidationError as error:
-        problems = error.errors()
-        lines = dict.fromkeys(_line(text, problem["loc"], problem["input"]) for problem in problems)
-        words = "\n".join(f"policy: {path}, {line}" for line in lines)
-        refusal = ConfigError(words + plugins.absent_hint(*shipped.KEYS), key="policy-value")
-        refusal.names = tuple(
-            str(problem["input"]) for problem in problems if problem["loc"][-1] == "path"
-        )
-        raise refusal from None
-    except ValueError as error:  # not TOML, or not UTF-8
-        raise ConfigError(
-            f"policy: {path} cannot be read ({error})", key="unreadable-policy"
-        ) from None
-
-
-def _line(text: str, location: tuple[int | str, ...], value: Any) -> str:
-    """The place of an error in a policy, the value and the allowed values."""
-    section, key = (*map(str, location), "")[:2]
-    place = _place(text, section, key)
-    table: Any = Policy
-    if section in Policy.model_fields:
-        table = Policy.model_fields[section].annotation
-    field = table.model_fields.get(key.replace("-", "_"))
-    if field is not None:
-        return f"{place}: [{section}] {key} = {_toml(value)}; allowed is {field.description}"
-    names = ", ".join(name.replace("_", "-") for name in table.model_fields)
-    return f'{place}: there is no "{key or section}"; allowed are {names}'
-
-
-def _place(text: str, section: str, key: str) -> str:
-    """The line of a key in a policy, or of its table."""
-    heading = ""
-    places: dict[tuple[str, str], int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        name = line.partition("=")[0].strip('[]" ')
-        if line.startswith("["):
-            heading = name
-        places.setdefault((heading, name), number)
-    table = f"{section}.{key}"
-    for candidate in ((section, key), (table, table), (section, section), ("", section)):
-        if candidate in places:
-            return f"line {places[candidate]}"
-    return "in a table"
-
-
 def _fits(value: Scalar, allowed: tuple[Scalar, ...] | Range) -> bool:
     is_bool = isinstance(value, bool)
     if not isinstance(allowed, Range):
@@ -383,11 +319,11 @@ def _fits(value: Scalar, allowed: tuple[Scalar, ...] | Range) -> bool:
 
 def _refused(key: str, value: Scalar, line: str) -> ConfigError:
     return ConfigError(
-        f"this node's policy.toml does not allow {key} = {_toml(value)}: {line}", key="policy"
+        f"this node's policy.toml does not allow {key} = {toml(value)}: {line}", key="policy"
     )
 
 
-def _toml(value: Any) -> str:
+def toml(value: Any) -> str:
     """A value as a policy writes it."""
     plain = value.model_dump(exclude_none=True) if isinstance(value, Table) else value
     return json.dumps(plain, ensure_ascii=False, default=str)

@@ -27,7 +27,8 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from curvfed.client_app.node.policy import Policy, read_policy
+from curvfed.client_app.node.policy import Policy
+from curvfed.client_app.node.policy_file import read_policy
 from curvfed.deployments import patient_flower
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports

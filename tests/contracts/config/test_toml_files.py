@@ -3,7 +3,7 @@
 import pytest
 from toml_forms import FORMS
 
-from curvfed.client_app.node.policy import read_policy
+from curvfed.client_app.node.policy_file import read_policy
 from curvfed.deployments.arguments import read_pairs
 from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.config.run_config import defaults
