@@ -50,7 +50,7 @@ def run_folder(path: Path) -> Path:
     results = home() / "results"
     places = [path.expanduser().resolve(), (results / path.expanduser()).resolve()]
     for place in places:
-        if _is_run(place):
+        if any((place / name).exists() for name in RUN_FILES):
             return place
     neighbours = results if path.name == str(path) else places[0].parent
     text = " nor in ".join(dict.fromkeys(map(str, places)))
@@ -59,10 +59,6 @@ def run_folder(path: Path) -> Path:
         f"; {_newest_runs(neighbours)}",
         key="not-a-run",
     )
-
-
-def _is_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in RUN_FILES)
 
 
 def _newest_runs(results: Path) -> str:

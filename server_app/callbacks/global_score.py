@@ -25,7 +25,11 @@ class GlobalScore(Callback):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._model = _open(run)
+        self._model: ScoredModel | None = None
+        if KINDS[run.federation.facts.task].reads_test_data:
+            from curvfed.server_app.global_model import open_global_model
+
+            self._model = open_global_model(run.config, run.federation, run.model.is_global)
         sizes = {
             description.statistics.get("num_test")
             for description in run.federation.descriptions.values()
@@ -74,12 +78,3 @@ class GlobalScore(Callback):
             return None
         scored["last"] = [*scored.get("last", []), accuracy][-LAST:]
         return accuracy
-
-
-def _open(run: Run) -> "ScoredModel | None":
-    """The model that the server scores on its own test data."""
-    if not KINDS[run.federation.facts.task].reads_test_data:
-        return None
-    from curvfed.server_app.global_model import open_global_model
-
-    return open_global_model(run.config, run.federation, run.model.is_global)

@@ -4,7 +4,7 @@ Messages, tables, summaries and pages read it. Its order is that of columns, of 
 of the figures in a masked vector.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container
 from dataclasses import replace
 
 from curvfed.strategies.base.figure import (
@@ -237,11 +237,11 @@ _OF_CLASSIFIERS = (
 )
 
 
-def _of_group(own: Iterable[Figure]) -> tuple[Figure, ...]:
-    """The figures of the group `curvfed.figures`, with names that are not in `own`. Others are left
+def _of_group() -> tuple[Figure, ...]:
+    """The figures of the group `curvfed.figures`, with names of their own. Others are left
     out, with a warning; so are those that clients would send, because all sites of a run must agree
     on the order of the figures in a masked vector."""
-    taken = {row.name for row in own}
+    taken = {row.name for row in (*_OF_ROUNDS, *_OF_CLASSIFIERS)}
     added: list[Figure] = []
     for name, rows in plugins.usable("figures", tuple):
         for row in rows:
@@ -259,7 +259,7 @@ def _of_group(own: Iterable[Figure]) -> tuple[Figure, ...]:
     return tuple(added)
 
 
-ROWS = (*_OF_ROUNDS, *_of_group((*_OF_ROUNDS, *_OF_CLASSIFIERS)), *_OF_CLASSIFIERS)
+ROWS = (*_OF_ROUNDS, *_of_group(), *_OF_CLASSIFIERS)
 """The figures of curvfed itself and of kinds of data, except those of single methods."""
 
 SENT = {row.name: row for row in ROWS if row.is_sent}

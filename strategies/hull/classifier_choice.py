@@ -111,19 +111,14 @@ def train_classifier(
         bodies.points, bodies.labels, curvature, c=c, hard=hard, seed=seed, kind=kind
     )
     if not c and classifier.c in (GRID[0], GRID[-1]):
-        warn_at_edge(classifier.c, GRID)
+        log.warning(
+            "C = %g is at the edge of the grid, %g to %g: a better value may lie beyond; set it by"
+            " hull.c",
+            classifier.c,
+            GRID[0],
+            GRID[-1],
+        )
     return classifier
-
-
-def warn_at_edge(c: float, grid: tuple[float, ...]) -> None:
-    """Log that the best C is the first or the last value of the grid."""
-    log.warning(
-        "C = %g is at the edge of the grid, %g to %g: a better value may lie beyond; set it by"
-        " hull.c",
-        c,
-        grid[0],
-        grid[-1],
-    )
 
 
 def draw_points(bodies: GroupedHulls, seed: int) -> tuple[Floats, Integers]:
