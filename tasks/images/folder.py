@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.geometry.arrays import Array, Integers
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, read_layout
 from curvfed.tasks.images.raw import Depth, RawImages, converted
@@ -340,11 +341,12 @@ def read_images(
     Raises
     ------
     DataError
-        If an image is damaged, or sizes differ and none is requested.
+        If images are damaged, or sizes differ and none is requested.
     """
     if len(indices) > LOGGED_IMAGES:
         log.info("reading %d images of %s", len(indices), where)
     images = torch.empty(0)
+    failures: dict[str, Exception] = {}
     for place, index in enumerate(indices.tolist()):
         name = name_of(index)
         try:
@@ -352,16 +354,9 @@ def read_images(
         except DataError:
             raise
         except Exception as error:  # each decoder has its own errors
-            # Pillow's text ends with the whole path in brackets.
-            reason = getattr(error, "strerror", None) or str(error).partition(" <")[0]
-            raise DataError(
-                f"{where}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed"
-                f" are complete images with 8 or 16 bits per channel{_advice(error)}",
-                name,
-                reason,
-                key="unreadable",
-            ) from error
-        if not place:
+            failures[name] = error
+            continue
+        if not len(images):
             images = torch.empty(len(indices), *image.shape[1:], dtype=torch.uint8)
         if image.shape[2:] != images.shape[2:]:
             height, width = image.shape[2:]
@@ -377,4 +372,22 @@ def read_images(
         if image.shape[1] > images.shape[1]:
             images = images.repeat(1, 3, 1, 1)
         images[place] = image[0]
+    if failures:
+        raise _unreadable(where, failures) from next(iter(failures.values()))
     return images
+
+
+def _unreadable(where: str, failures: Mapping[str, Exception]) -> DataError:
+    """The error for images that failed, by their names: all at once, as a user mends them."""
+    name, *others = failures
+    error = failures[name]
+    # Pillow's text ends with the whole path in brackets.
+    reason = getattr(error, "strerror", None) or str(error).partition(" <")[0]
+    listed = names_listed(others)
+    also = f", nor can {listed}" if others else ""
+    return DataError(
+        f"{where}: image {name} cannot be read ({type(error).__name__}: {reason}){also}; allowed"
+        f" are complete images with 8 or 16 bits per channel{_advice(error)}",
+        *filter(None, (name, reason, listed)),
+        key="unreadable",
+    )

@@ -105,6 +105,18 @@ def test_a_damaged_image_is_named(tmp_path, damage, suffix):
     assert "tiles" not in str(caught.value)
 
 
+def test_all_damaged_images_are_named_at_once(tmp_path):
+    write_classes(tmp_path / "own", {"cat": 3, "dog": 9})
+    damaged = ["cat/0000.png", *(f"dog/000{number}.png" for number in range(8))]
+    for name in damaged:
+        (tmp_path / "own" / name).write_text("no image")
+    with refuses(
+        "unreadable", "image cat/0000.png", "nor can dog/0000.png, dog/0001.png"
+    ) as caught:
+        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
+    assert "and 2 more; allowed" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("make", "facts"),
     [
