@@ -202,6 +202,26 @@ def placeholders(names: Sequence[str]) -> list[str]:
     ]
 
 
+def _spellings(config: RunConfig, federation: Federation) -> str:
+    """The classes of one client with names that differ in case, blanks or signs alone."""
+    if not KINDS[federation.facts.task].has_classes:
+        return ""
+    pairs: dict[str, str] = {}
+    for names in {tuple(item.class_names) for item in federation.descriptions.values()}:
+        spellings = defaultdict(list)
+        for name in names:
+            spellings[alike(name)].append(name)
+        for form, similar in spellings.items():
+            if len(form) > 1 and len(similar) > 1:  # letters are classes of their own
+                pairs[form] = " and ".join(f'"{name}"' for name in similar)
+    if not pairs:
+        return ""
+    return (
+        "names that differ in spelling alone are trained and scored as different classes:"
+        f" {some(list(pairs.values()))}; write the name of a class in one way"
+    )
+
+
 def _crowded(config: RunConfig, federation: Federation) -> str:
     """A warning about more classes than half the training examples: probably names of examples or
     measurements."""
@@ -293,6 +313,7 @@ OF_DATA: tuple[tuple[str, Callable[[RunConfig, Federation], str]], ...] = (
     ("classes", _classes),
     ("names", _names),
     ("unlabelled", _unlabelled),
+    ("spellings", _spellings),
     ("crowded", _crowded),
     ("examples", _without_examples),
     ("weight", _overweight),

@@ -75,6 +75,24 @@ def test_a_client_that_has_both_names_means_two_classes(tmp_path):
     assert 'client 0 "t cell".' in text
 
 
+@pytest.mark.parametrize(
+    ("names", "pair"),
+    [
+        (["B-Zelle", "b-zelle", "T"], '"B-Zelle" and "b-zelle"'),
+        (["T cell", "t_cells"], '"T cell" and "t_cells"'),
+        (["CD4", "CD4+", "CD8"], None),
+        (["A", "a"], None),
+    ],
+)
+def test_names_that_differ_in_spelling_alone(names, pair, tmp_path):
+    labels = np.array(names)[np.arange(60) % len(names)]
+    run = curvfed.simulate(
+        "fedavg", data=[(POINTS, labels)], num_rounds=1, results_dir=tmp_path, quiet=True
+    )
+    warnings = [text for text in run.summary["warnings"] if "spelling alone" in text]
+    assert [pair in text for text in warnings] == [True] * (pair is not None)
+
+
 def test_what_marks_a_missing_label_is_no_class_or_is_reported(tmp_path, caplog, capsys):
     names = ["a", "b", "Unassigned", "NA"]
     rows = [f"{x},{y},{names[number % 4]}" for number, (x, y) in enumerate(POINTS)]
