@@ -52,7 +52,7 @@ class RunLock:
                     key="running",
                 )
             if not is_logged:
-                log.info("waiting for an earlier server of this run to end")
+                log.info("waiting for the process that writes this run to end")
                 is_logged = True
             time.sleep(0.5)
         self._descriptor = descriptor

@@ -277,7 +277,7 @@ def check_name(name: str) -> None:
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
         raise WrongUsageError(
-            f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'",
+            f"{name!r} is no name of a node; allowed are A-Z, a-z, digits, '.', '_' and '-'",
             key="node-name",
         )
 

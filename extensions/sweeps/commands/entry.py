@@ -228,24 +228,23 @@ def compare(
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{comparison.data}-{digest[:12]}"
     folder = (results or comparison.results or home() / "comparisons" / name).resolve()
-    _make_folder(folder)
-    earlier_seeds = check_plan(folder, comparison.plan)
-
-    contents = cache(file_digest)
-    tunings = {name: Tuning(comparison, name, contents) for name in comparison.entrants}
-    for line in first_lines(comparison, [tuning.tuning_runs for tuning in tunings.values()]):
-        console.print(line)
-    streams = {name: tuning.stream() for name, tuning in tunings.items()}
-    with (
-        executor_of(resources, console) as executor,
-        locked(folder),
-        Progress(console, comparison.data) as progress,
-    ):
-        outcomes = Runner(folder, comparison.places, executor).follow(streams, progress)
-    rows = [result(comparison, name, *outcomes[name]) for name in tunings]
-    runs = list(itertools.chain(*(tuning.runs for tuning in tunings.values())))
-    runs += itertools.chain(*(outcomes[name][1] for name in tunings))
-    raise typer.Exit(write_results(comparison, rows, runs, folder, console, earlier_seeds))
+    with locked(folder):
+        earlier_seeds = check_plan(folder, comparison.plan)
+        contents = cache(file_digest)
+        tunings = {name: Tuning(comparison, name, contents) for name in comparison.entrants}
+        for line in first_lines(comparison, [tuning.tuning_runs for tuning in tunings.values()]):
+            console.print(line)
+        streams = {name: tuning.stream() for name, tuning in tunings.items()}
+        with (
+            executor_of(resources, console) as executor,
+            Progress(console, comparison.data) as progress,
+        ):
+            outcomes = Runner(folder, comparison.places, executor).follow(streams, progress)
+        rows = [result(comparison, name, *outcomes[name]) for name in tunings]
+        runs = list(itertools.chain(*(tuning.runs for tuning in tunings.values())))
+        runs += itertools.chain(*(outcomes[name][1] for name in tunings))
+        status = write_results(comparison, rows, runs, folder, console, earlier_seeds)
+    raise typer.Exit(status)
 
 
 def _make_folder(folder: Path) -> None:

@@ -246,6 +246,14 @@ def test_links_of_which_none_is_scored_are_refused_before_they_are_tuned(tmp_pat
     assert not (tmp_path / "results").exists()
 
 
+def test_a_comparison_keeps_its_plan_while_it_runs(tmp_path, capsys):
+    words = ["compare", "dataset=trees", "methods=fedavg,local", "--results", str(tmp_path)]
+    with runner.locked(tmp_path):
+        assert main(words) == 2
+    assert "another sweep works in" in capsys.readouterr().err
+    assert not (tmp_path / "plan.json").exists()
+
+
 def test_a_folder_that_cannot_be_written_is_named(capsys):
     assert main(["compare", "dataset=trees", "methods=fedavg,local", "--results", "/proc"]) == 2
     assert "/proc cannot be written" in capsys.readouterr().err

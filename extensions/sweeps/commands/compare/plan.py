@@ -41,8 +41,7 @@ def check_plan(folder: Path, plan: Mapping[str, Any]) -> list[int]:
     Raises
     ------
     UsageError
-        If the existing plan differs; names the first key that differs. If the folder cannot be
-        written.
+        If the existing plan differs; names the first key that differs.
     """
     path = folder / "plan.json"
     earlier: list[int] = []
@@ -52,12 +51,7 @@ def check_plan(folder: Path, plan: Mapping[str, Any]) -> list[int]:
         earlier = [*existing.get(EARLIER, []), *_compared_seeds(folder)]
         earlier = sorted(set(earlier) - {plan[SEEDS]})
     content = json.dumps({**plan, EARLIER: earlier}, indent=1)
-    try:
-        write_atomically(path, content.encode())
-    except OSError as error:
-        raise UsageError(
-            f"{folder} cannot be written: {error.strerror}", key="unwritable"
-        ) from None
+    write_atomically(path, content.encode())
     return earlier
 
 
