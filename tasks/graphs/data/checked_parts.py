@@ -48,18 +48,18 @@ def features(where: Path | str, x: object) -> Tensor:
         )
     if x.layout == torch.strided:
         checked = x.detach().to(torch.float32).contiguous()
-        num_bad = int((~checked.isfinite()).any(dim=1).sum())
+        bad_rows = (~checked.isfinite()).any(dim=1).nonzero()[:, 0]
     else:
         entries = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         values = entries.values().to(torch.float32)
         rows, columns = entries.indices()[:, values != 0]
         values = values[values != 0]
-        num_bad = len(rows[~values.isfinite()].unique())
+        bad_rows = rows[~values.isfinite()].unique()
         checked = csr(bounds(torch.bincount(rows, minlength=len(x))), columns, values, x.shape[1])
-    if num_bad:
+    if len(bad_rows):
         raise DataError(
-            f"{where}: x has NaN or infinite values in {num_bad} of {len(x)} rows; only finite"
-            " float32 is allowed",
+            f"{where}: x has NaN or infinite values in {len(bad_rows)} of {len(x)} rows, the first"
+            f" {int(bad_rows[0])} (from 0); only finite float32 is allowed",
             key="not-finite",
         )
     return checked

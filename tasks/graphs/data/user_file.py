@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.checked_parts import UNKNOWN, edge_weights, whole_numbers
 from curvfed.tasks.graphs.data.raw import (
@@ -270,9 +271,12 @@ def graph_fields(where: str, stored: object) -> dict[str, object]:
                 f" {_GRAPHS}",
                 key="no-graph",
             )
+        names = names_listed(list(map(str, mapping))) if mapping is stored else ""
+        held = f"dict with the keys {names}" if names else kind
+        hint = "" if isinstance(stored, dict) else f"; {STORE_AGAIN}"
         raise DataError(
-            f"{where} holds a {kind}; expected {_GRAPH}, or {_GRAPHS}; {STORE_AGAIN}",
-            kind,
+            f"{where} holds a {held}; expected {_GRAPH}, or {_GRAPHS}{hint}",
+            names or kind,
             key="no-graph",
         )
     fields = {str(name).strip("_"): plain(value) for name, value in mapping.items()}

@@ -245,6 +245,13 @@ def test_what_cannot_be_read_is_named_with_what_to_do(tmp_path, case):
         read_user_file(tmp_path / "own.pt")
 
 
+def test_the_keys_of_a_dict_that_is_no_graph_are_named(tmp_path):
+    torch.save({"features": torch.zeros(3, 2), "links": 1}, tmp_path / "own.pt")
+    with refuses("no-graph", "a dict with the keys features, links; expected") as caught:
+        read_user_file(tmp_path / "own.pt")
+    assert "to_dict" not in str(caught.value)
+
+
 def test_stand_ins_run_nothing(tmp_path):
     class Trap:
         def __reduce__(self) -> tuple[object, ...]:
