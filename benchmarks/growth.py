@@ -31,6 +31,7 @@ from benchmarks import graphs, one_shot, server, whole_runs
 from benchmarks.measure import Call, peak_bytes, seconds
 from benchmarks.page import Tables, duration, machine, write_page
 from benchmarks.tables import table_lines
+from curvfed.extensions.reports.svg_files import svg_file
 from curvfed.server_app.report import style
 from curvfed.tasks.stored_files import write_atomically
 
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures["measured"] = fresh["measured"]
     curves = {name: figures["curves"][name] for name in CURVES if name in figures["curves"]}
     with style.applied():
-        picture = style.svg_file(draw(curves), "growth")
+        picture = svg_file(draw(curves), "growth")
     write_atomically(options.to / "growth.svg", picture.encode())
     tables: dict[str, list[list[str]]] = {}
     for name, curve in curves.items():
