@@ -198,11 +198,14 @@ def _filled_item(text: str) -> str:
 
 
 def compared(text: str) -> int:
-    """The number of differences behind a column of a template's table: all curved rows of the
-    comparisons, and all hierarchies, also those that the table leaves out; 0 without such a column."""
-    if not any(match[2] == QUESTIONS[0] for match in REFERENCE.findall(text)):
+    """The number of differences behind a column of a template's table, also those that it leaves
+    out: all curved rows of the comparisons, and all hierarchies of the blocks that it shows; 0
+    without such a column."""
+    rows = [match for match in REFERENCE.findall(text) if match[2] == QUESTIONS[0]]
+    if not rows:
         return 0
-    number = max(map(len, _result(HIERARCHIES)["tables"].values()))
+    blocks = {match[1].rpartition("/")[0] for match in rows if match[0] == HIERARCHIES}
+    number = sum(len(_at(HIERARCHIES, block)) for block in blocks)
     for path in (MEASURED / "comparisons").glob("*.json"):
         methods = _result(f"comparisons/{path.stem}")["methods"]
         number += sum(bool(row["at_zero"] or row["control"]) for row in methods)

@@ -176,16 +176,18 @@ def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
         "## What curvature saves",
         "",
-        "Where the interval over the best flat score lies above 0: the smallest dimension in"
-        " which a flat score is as high, and what a client sends and receives a round.",
+        "The smallest dimension at which the interval over the best flat score lies above 0, and"
+        " the smallest in which a flat score is as high; kB that a client sends and receives a"
+        " round.",
         "",
-        "| hierarchy | at −1 | dimension | kB | flat dimension | kB |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| hierarchy | score | at −1 | dimension | kB | flat dimension | kB |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         flat = [f"more than {row['largest']}", "–"]
         if row["flat_dimension"]:
             flat = [str(row["flat_dimension"]), f"{row['flat_bytes'] / 1000:.0f}"]
         curved = [f"{100 * row['mean']:.1f}", str(row["dimension"]), f"{row['bytes'] / 1000:.0f}"]
-        lines.append(f"| {' | '.join((row['name'], *curved, *flat))} |")
+        score = "held-out links" if row["score"] == "personal" else row["score"]
+        lines.append(f"| {' | '.join((row['name'], score, *curved, *flat))} |")
     return lines

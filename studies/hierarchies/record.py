@@ -1,5 +1,6 @@
 """The results of the study of hierarchies: the figures of each comparison, and the rules over them."""
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -151,34 +152,38 @@ def _crossing(at_zero: float, per_point: float) -> float | None:
 
 
 def saved(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """For each gain over the best flat score whose interval lies above 0: the smallest dimension,
-    of those of the study, in which a flat score is as high, and the bytes of both."""
+    """For each hierarchy and score, the smallest dimension at which the interval of the gain over
+    the best flat score lies above 0, the smallest of the study's dimensions in which a flat score
+    is as high, and the bytes of both."""
     usual = Cell("", "")
+    groups: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
+    for item in itertools.chain(*tables.values()):
+        cell = (item["clients"], item["partition"], item["links"])
+        if cell == (usual.clients, usual.partition, usual.links):
+            group = groups.setdefault((item["score"], item["hierarchy"]), {})
+            group[item["dimension"]] = item
     rows = []
-    flat: dict[str, dict[int, Mapping[str, Any]]] = {}
-    entries = []
-    for entries_of in tables.values():
-        for item in entries_of:
-            cell = (item["clients"], item["partition"], item["links"], item["score"])
-            if cell == (usual.clients, usual.partition, usual.links, usual.score):
-                best = item["methods"][item["best_flat"]]
-                flat.setdefault(item["hierarchy"], {})[item["dimension"]] = best
-                entries.append(item)
-    for item in sorted(entries, key=lambda item: (item["hierarchy"], item["dimension"])):
-        curved = item["methods"][CURVED]
-        dimensions = flat[item["hierarchy"]]
-        if item["gain"][1] <= 0 or len(dimensions) < 2:
-            continue
-        enough = [
-            dimension for dimension in dimensions if dimensions[dimension]["mean"] >= curved["mean"]
-        ]
-        row = {"name": item["hierarchy"], "dimension": item["dimension"], "mean": curved["mean"]}
-        row["bytes"] = curved["bytes"]
-        row["largest"] = max(dimensions)
-        row["flat_dimension"] = min(enough, default=None)
-        row["flat_bytes"] = dimensions[min(enough)]["bytes"] if enough else None
-        rows.append(row)
+    for (score, name), by_dimension in sorted(groups.items()):
+        gains = [size for size, item in by_dimension.items() if item["gain"][1] > 0]
+        if gains and len(by_dimension) > 1:
+            rows.append({"name": name, "score": score, **_saving(by_dimension, min(gains))})
     return rows
+
+
+def _saving(by_dimension: Mapping[int, Mapping[str, Any]], dimension: int) -> dict[str, Any]:
+    """A curved score in a dimension, beside the smallest dimension with a flat score as high."""
+    curved = by_dimension[dimension]["methods"][CURVED]
+    flat = {size: item["methods"][item["best_flat"]] for size, item in by_dimension.items()}
+    enough = [size for size, method in flat.items() if method["mean"] >= curved["mean"]]
+    smallest = min(enough, default=None)
+    return {
+        "dimension": dimension,
+        "mean": curved["mean"],
+        "bytes": curved["bytes"],
+        "largest": max(flat),
+        "flat_dimension": smallest,
+        "flat_bytes": flat[smallest]["bytes"] if smallest else None,
+    }
 
 
 def predicted(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -96,3 +96,35 @@ def test_every_prediction_is_that_of_the_committed_line():
 def test_every_cell_has_a_name_of_its_own():
     names = [cell.name for cell in cells()]
     assert len(names) == len(set(names))
+
+
+def _scored(score, dimension, curved, flat, low):
+    methods = {"links": curved, "links at 0": flat}
+    return {
+        "hierarchy": "tree",
+        "clients": 10,
+        "partition": "branches",
+        "links": "closure",
+        "score": score,
+        "dimension": dimension,
+        "best_flat": "links at 0",
+        "gain": (0.0, low, 1.0),
+        "methods": {
+            name: {"mean": mean, "bytes": 100 * dimension} for name, mean in methods.items()
+        },
+    }
+
+
+def test_a_saving_is_the_smallest_flat_dimension_as_good_as_the_smallest_curved_one_that_gains():
+    of_all = [
+        _scored("reconstruction", 10, 0.9, 0.8, 1.0),
+        _scored("reconstruction", 5, 0.7, 0.5, 1.0),
+        _scored("reconstruction", 2, 0.3, 0.2, -1.0),
+    ]
+    held_out = [_scored("personal", 5, 0.7, 0.9, -1.0), _scored("personal", 10, 0.9, 0.9, -1.0)]
+    (row,) = record.saved({"all links": of_all, "held out": held_out})
+    assert (row["score"], row["dimension"], row["mean"]) == ("reconstruction", 5, 0.7)
+    assert (row["flat_dimension"], row["bytes"], row["flat_bytes"]) == (10, 500, 1000)
+    of_all[0]["methods"]["links at 0"]["mean"] = 0.6
+    (row,) = record.saved({"all links": of_all})
+    assert (row["flat_dimension"], row["flat_bytes"], row["largest"]) == (None, None, 10)
