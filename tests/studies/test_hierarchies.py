@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import spearmanr, ttest_rel
 
 from benchmarks.tables import read_csv
-from curvfed.extensions.links.commands.expectation import measured_gain
+from curvfed.extensions.links.commands.expectation import measured_gain, measured_reconstruction
 from curvfed.extensions.sweeps.commands.compare.request import read_comparison
 from studies.hierarchies import page, record
 from studies.hierarchies.__main__ import run_cell
@@ -65,6 +65,12 @@ def test_the_expected_gain_is_the_line_of_the_main_table():
     assert gain.pop("hierarchies") == line["number"]
     assert gain.pop("fewest_entities") == 510  # Fly abdominal neurons
     assert gain == {key: line["gain"][key] for key in gain}
+    entries = STORED["tables"][record.heading(page.RECONSTRUCTED)]
+    gains = [item["gain"] for item in entries]
+    reconstruction = measured_reconstruction()
+    assert reconstruction.hierarchies == len(gains) == 7
+    assert (reconstruction.least, reconstruction.most) == (min(gains)[0], max(gains)[0])
+    assert reconstruction.above == sum(low > 0 for _, low, _ in gains)
 
 
 def test_differences_are_those_of_a_paired_test():
