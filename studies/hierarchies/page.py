@@ -97,7 +97,8 @@ def write_page(record: Mapping[str, Any]) -> None:
     rows = [row for title in record["tables"] for row in _rows(title, record)]
     write_csv(TABLE, HEADS, rows)
     if main in record["tables"]:
-        draw(record["tables"][main], record["shapes"], PICTURE)
+        reconstructed = record["tables"][heading(RECONSTRUCTED)]
+        draw(record["tables"][main], reconstructed, record["shapes"], PICTURE)
 
 
 def _reconstruction(entries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
