@@ -15,6 +15,7 @@ from studies.hierarchies.record import CURVED, FLAT, GROUPS, RESULTS, heading, i
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "measured" / "hierarchies.md"
 TABLE = DOCS / "measured" / "hierarchies.csv"
+RULES = DOCS / "measured" / "hierarchy-rules.csv"
 PICTURE = DOCS / "images" / "hierarchies.svg"
 
 RECONSTRUCTED = Cell("", "", dimension=5, score="reconstruction")
@@ -33,6 +34,20 @@ HEADS = (
     "minus the best flat score",
     "predicted",
 )
+RULE = (
+    "block",
+    "hierarchies",
+    "number",
+    "difference",
+    "mean",
+    "above 0",
+    "below 0",
+    "rank correlation with several parents",
+    "p",
+    "rank correlation with ancestors",
+    "p of ancestors",
+    "changes its sign at %",
+)
 BLOCKS = (
     "block",
     "hierarchies",
@@ -48,7 +63,7 @@ ABOUT = """\
 
     python -m studies.hierarchies --files folder --data folder
 
-writes this page, [all cells](hierarchies.csv), the picture.
+writes this page, [all cells](hierarchies.csv), [rank correlations](hierarchy-rules.csv), the picture.
 19 hierarchies (`sources.toml` of the study); in `random-N`, N% have a second parent.
 A cell is a [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, itself at 0 and the inner product,
 with rate, decay, negatives, schedule, score and bias tuned on one seed, compared on five.
@@ -96,6 +111,7 @@ def write_page(record: Mapping[str, Any]) -> None:
     write_atomically(PAGE, ("\n".join(lines).rstrip("\n") + "\n").encode())
     rows = [row for title in record["tables"] for row in _rows(title, record)]
     write_csv(TABLE, HEADS, rows)
+    write_csv(RULES, RULE, [row for title in record["rules"] for row in _rules(title, record)])
     if main in record["tables"]:
         reconstructed = record["tables"][heading(RECONSTRUCTED)]
         draw(record["tables"][main], reconstructed, record["shapes"], PICTURE)
@@ -153,6 +169,32 @@ def _block(record: Mapping[str, Any], title: str) -> list[list[str]]:
             figures += [_signed(gain["mean"]), f"{gain['above']}, {gain['below']}"]
         words = "" if rows else title.replace(", 10 clients", "").replace(", branches", "")
         rows.append([words, GROUPS[name], str(summary["number"]), *figures])
+    return rows
+
+
+def _rules(title: str, record: Mapping[str, Any]) -> list[list[str]]:
+    """How the differences of a block go with the share of several parents and with the ancestors:
+    a row for each group of hierarchies and each difference."""
+    rows = []
+    differences = {"curvature": "at −1 minus at 0", "gain": "minus the best flat score"}
+    for group, summary in record["rules"][title].items():
+        for name, words in differences.items():
+            line = summary[name]
+            crossing = line["sign_changes_at"]
+            counts = [line["above"], line["below"]]
+            ranks = [line[key] for key in ("shares", "shares_p", "ancestors", "ancestors_p")]
+            rows.append(
+                [
+                    title,
+                    GROUPS[group],
+                    str(summary["number"]),
+                    words,
+                    _signed(line["mean"]),
+                    *map(str, counts),
+                    *(f"{value:.2g}".replace("-", "−") for value in ranks),
+                    "" if crossing is None else f"{crossing:.0f}",
+                ]
+            )
     return rows
 
 

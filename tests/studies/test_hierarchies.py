@@ -21,9 +21,9 @@ STORED = json.loads(record.RESULTS.read_text(encoding="utf-8"))
 
 
 def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
-    for name in ("RESULTS", "PAGE", "TABLE", "PICTURE", "MEASURED"):
+    for name in ("RESULTS", "PAGE", "TABLE", "RULES", "PICTURE", "MEASURED"):
         monkeypatch.setattr(page, name, tmp_path / name.lower())
-    stored = page.PAGE, page.MEASURED, page.TABLE
+    stored = page.PAGE, page.MEASURED, page.TABLE, page.RULES
     monkeypatch.setattr(page, "draw", lambda *_: None)
     page.write_page(STORED)
     written = stored[0].read_text(encoding="utf-8")
@@ -31,6 +31,7 @@ def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
     assert page.PAGE.read_text(encoding="utf-8") == written
     assert page.MEASURED.read_text(encoding="utf-8") == stored[1].read_text(encoding="utf-8")
     assert page.TABLE.read_bytes() == stored[2].read_bytes()
+    assert page.RULES.read_bytes() == stored[3].read_bytes()
 
 
 def test_cells_of_the_committed_results_are_kept_without_their_comparisons(tmp_path):
