@@ -95,9 +95,8 @@ def write_page(record: Mapping[str, Any]) -> None:
         numbers = {"hierarchies": line["number"], "fewest_entities": min(entities)}
         reconstructed = _reconstruction(record["tables"][heading(RECONSTRUCTED)])
         _write_json(MEASURED, {"held-out links": numbers | gain, "reconstruction": reconstructed})
-    lines = [ABOUT, f"{record['made']} of {record['planned']} planned cells are made.", ""]
-    lines += ["Gains in points. Ten clients hold branches unless said."]
-    lines.append("")
+    made = f"{record['made']} of {record['planned']} planned cells are made."
+    lines = [ABOUT, f"{made} Gains in points; ten clients hold branches unless said.", ""]
     lines += table_lines(
         BLOCKS, [row for title in record["rules"] for row in _block(record, title)]
     )
@@ -235,9 +234,8 @@ def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [
         "## What curvature saves",
         "",
-        "The smallest dimension at which the interval over the best flat score lies above 0, and"
-        " the smallest in which a flat score is as high; kB that a client sends and receives a"
-        " round.",
+        "The smallest dimension with an interval over the best flat score above 0, and the smallest"
+        " in which a flat score is as high; kB of a client per round.",
         "",
         "| hierarchy | score | at −1 | dimension | kB | flat dimension | kB |",
         "| --- | --- | --- | --- | --- | --- | --- |",
