@@ -64,7 +64,7 @@ ABOUT = """\
     python -m studies.hierarchies --files folder --data folder
 
 writes this page, [all cells](hierarchies.csv), [rank correlations](hierarchy-rules.csv), the picture.
-19 hierarchies (`sources.toml` of the study); in `random-N`, N% have a second parent.
+19 hierarchies (`sources.toml`); in `random-N`, N% have a second parent.
 A cell is a [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, itself at 0 and the inner product,
 with rate, decay, negatives, schedule, score and bias tuned on one seed, compared on five.
 
