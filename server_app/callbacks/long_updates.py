@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from curvfed.geometry.arrays import memory_order
 from curvfed.server_app.callbacks import Callback
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.statistics import is_buffer
@@ -79,16 +80,17 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
         squares = np.zeros(3)
         for name, array in model.compared(update.arrays).items():
             is_further = "/" in name
-            values = array.reshape(-1)
+            order = memory_order(array)
+            values = array.ravel(order=order)
             origin = None
             if not is_further and name in start:
-                origin = start[name].reshape(-1)
+                origin = start[name].ravel(order=order)
             square = 0.0
             for begin in range(0, values.size, _BLOCK):
                 block = values[begin : begin + _BLOCK]
                 if origin is not None:
                     block = block - origin[begin : begin + _BLOCK]
-                square += float(np.einsum("i,i->", block, block))
+                square += float(np.dot(block, block))
             squares[2 if is_further else int(is_buffer(name))] += square
         lengths[partition] = np.sqrt(squares)
     table = np.array(list(lengths.values()))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from curvfed.geometry.arrays import Array
+from curvfed.geometry.arrays import Array, memory_order
 from curvfed.strategies.base.keys import server_name
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -96,15 +96,17 @@ def split_average(
         if num_examples == 0:
             return {name: array.copy() for name, array in current.items()}
         weights = [update.weight / num_examples for update in updates]
-    averages = {name: np.empty(array.shape, array.dtype) for name, array in current.items()}
+    averages = {}
     buffers = np.empty((2, _BLOCK))
-    for name, average in averages.items():
+    for name, array in current.items():
+        order = memory_order(array)
+        average = averages[name] = np.empty(array.shape, array.dtype, order)
         terms = [
-            (update.arrays[name].reshape(-1), weight)
+            (update.arrays[name].ravel(order=order), weight)
             for update, weight in zip(updates, weights, strict=True)
             if weight
         ]
-        flat = average.reshape(-1)
+        flat = average.ravel(order=order)
         # In blocks that fit into the cache, so that only the result needs memory.
         for begin in range(0, flat.size, _BLOCK):
             block = slice(begin, min(begin + _BLOCK, flat.size))

@@ -4,13 +4,14 @@ the keys of the records."""
 from collections.abc import Mapping
 from functools import lru_cache
 from io import BytesIO
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.lib.format as npy
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import memory_order
 from curvfed.strategies.wire.checks import (
     MessageError,
     check_bits,
@@ -53,7 +54,8 @@ _PREFIX = 10  # bytes of NumPy's magic text, the version and the header's length
 
 def encode_arrays(arrays: Mapping[str, NDArray[Any]], precision: Precision = EXACT) -> ArrayRecord:
     """Arrays as one record in the same order, in NumPy's format, with one copy; Flower's own
-    conversion makes three.
+    conversion makes three. A matrix stored by columns stays so: to reorder it takes ten copies'
+    time, in every reply.
 
     Raises
     ------
@@ -64,18 +66,19 @@ def encode_arrays(arrays: Mapping[str, NDArray[Any]], precision: Precision = EXA
         arrays = {name: precision.narrow(name, array) for name, array in arrays.items()}
     record = ArrayRecord()
     for name, values in arrays.items():
-        array = np.asarray(values, order="C")
-        dtype, header = _header_of(array.shape, array.dtype)
-        data = b"".join([header, array.data if array.size else b""])
-        record[name] = Array(dtype, array.shape, _NUMPY, data)
+        order = memory_order(values)
+        dtype, header = _header_of(values.shape, values.dtype, order)
+        flat = values.ravel(order=order)
+        data = b"".join([header, flat.data if flat.size else b""])
+        record[name] = Array(dtype, values.shape, _NUMPY, data)
     return record
 
 
 @lru_cache(maxsize=1024)
-def _header_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[str, bytes]:
-    """The name of the dtype, and the header of an array in C order; see `_read_header`."""
+def _header_of(shape: tuple[int, ...], dtype: np.dtype[Any], order: str) -> tuple[str, bytes]:
+    """The name of the dtype, and the header of an array; see `_read_header`."""
     header = BytesIO()
-    fields = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    fields = {"descr": npy.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": shape}
     npy.write_array_header_1_0(header, fields)
     return str(dtype), header.getvalue()
 
@@ -94,9 +97,10 @@ def decode_arrays(record: ArrayRecord, precision: Precision = EXACT) -> dict[str
             if array.stype != _NUMPY or len(array.data) < _PREFIX:
                 raise ValueError("not in NumPy's format")
             offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
-            shape, dtype = _read_header(array.data[:offset])
+            shape, dtype, order = _read_header(array.data[:offset])
+            flat = np.frombuffer(array.data, dtype, offset=offset)
             # refuses too many or too few bytes
-            arrays[name] = np.frombuffer(array.data, dtype, offset=offset).reshape(shape)
+            arrays[name] = flat.reshape(shape, order=order)
     except Exception as error:  # the exceptions of NumPy's header reader depend on the damage
         raise MessageError(
             f"an array cannot be read ({type(error).__name__})", key="unreadable-array"
@@ -107,16 +111,16 @@ def decode_arrays(record: ArrayRecord, precision: Precision = EXACT) -> dict[str
 
 
 @lru_cache(maxsize=1024)
-def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype. Cached: headers repeat in every round, and reading one takes as long as
-    copying 100 kB."""
+def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any], Literal["C", "F"]]:
+    """Shape, dtype and order. Cached: headers repeat in every round, and reading one takes as long
+    as copying 100 kB."""
     stream = BytesIO(header)
     if npy.read_magic(stream) != (1, 0):
         raise ValueError("not of version 1.0 of NumPy's format")
-    shape, fortran, dtype = npy.read_array_header_1_0(stream)
-    if fortran or dtype.hasobject:
-        raise ValueError("not an array of numbers in C order")
-    return shape, dtype
+    shape, is_by_column, dtype = npy.read_array_header_1_0(stream)
+    if dtype.hasobject:
+        raise ValueError("not an array of numbers")
+    return shape, dtype, "F" if is_by_column else "C"
 
 
 def encode_request(request: Request) -> RecordDict:

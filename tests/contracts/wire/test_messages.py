@@ -162,6 +162,15 @@ def test_arrays_come_back_to_the_bit(given_arrays):
         assert equal(decode_arrays(encode_arrays(arrays)), arrays)
 
 
+def test_a_matrix_stored_by_columns_stays_so():
+    arrays = {"turned": np.arange(6, dtype=np.float32).reshape(2, 3).T}
+    record = encode_arrays(arrays)
+    read_by_numpy = np.load(io.BytesIO(record["turned"].data))
+    for back in (decode_arrays(record)["turned"], read_by_numpy):
+        assert np.array_equal(back, arrays["turned"])
+        assert back.flags.f_contiguous
+
+
 @given(headers, ints, facts, named_arrays, named_arrays, parts)
 def test_request_round_trip(header, stamp, notes, sent, fixed, besides):
     request = Request(header, stamp, notes, encode_arrays(sent), encode_arrays(fixed), besides)

@@ -31,3 +31,15 @@ def test_lengths_are_in_medians_of_those_that_moved():
         server.config = RunKeys(update_bound=0)
         assert used(3, replies).keys() == replies.keys()
     assert update_lengths(server, dict(list(replies.items())[: FEWEST - 1])) == {}
+
+
+def test_a_model_stored_by_columns_has_the_same_lengths():
+    rng = np.random.default_rng(0)
+    start = rng.standard_normal((300, 500)).astype(np.float32)
+    models = [start + np.float32(scale) * start**2 for scale in (1, 2, 3, 5)]
+    replies = {p: Statistics({"w": np.asfortranarray(w)}, 1) for p, w in enumerate(models)}
+    by_column = np.asfortranarray(start)
+    for server in (Average({"w": start}), Average({"w": by_column})):
+        lengths = update_lengths(server, replies)
+        # the scales by their median, 2.5
+        assert np.allclose(list(lengths.values()), [0.4, 0.8, 1.2, 2.0], rtol=1e-4)

@@ -134,3 +134,17 @@ def test_replies_are_not_changed():
     for array in reply.values():
         array.flags.writeable = False
     split_average(reply, [(1, reply), (2, reply)])
+
+
+@pytest.mark.parametrize("columns", [0b000, 0b001, 0b110, 0b111])
+def test_the_order_in_memory_changes_no_bit(columns):
+    """Each bit: whether the current model, the first or the second reply is stored by columns."""
+    rng = np.random.default_rng(0)
+    rows = [rng.standard_normal((300, 500)).astype(np.float32) for _ in range(3)]
+    expected = split_average({"w": rows[0]}, [(3, {"w": rows[1]}), (4, {"w": rows[2]})])["w"]
+    mixed = [
+        np.asfortranarray(array) if columns >> bit & 1 else array for bit, array in enumerate(rows)
+    ]
+    average = split_average({"w": mixed[0]}, [(3, {"w": mixed[1]}), (4, {"w": mixed[2]})])["w"]
+    assert np.array_equal(average, expected)
+    assert average.flags.f_contiguous == mixed[0].flags.f_contiguous
