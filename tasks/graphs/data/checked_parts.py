@@ -72,10 +72,14 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
         return edge_index.new_zeros(2, 0, dtype=torch.int64)
     is_pair = isinstance(edge_index, Tensor) and edge_index.ndim == 2 and len(edge_index) == 2
     if not is_integer(edge_index) or not is_pair:
-        hint = ".long() makes whole numbers" if is_pair else ".t() transposes (edges, 2)"
+        hint = ""
+        if is_pair:
+            hint = "; .long() makes whole numbers"
+        elif isinstance(edge_index, Tensor) and edge_index.ndim == 2 and edge_index.shape[1] == 2:
+            hint = "; .t() transposes (edges, 2)"
         raise DataError(
             f"{where}: edge_index must be an integer tensor (2, edges); it is"
-            f" {kind_of(edge_index)}; {hint}",
+            f" {kind_of(edge_index)}{hint}",
             key="edge-index",
         )
     num_outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())

@@ -12,6 +12,7 @@ from curvfed import nn as curved
 from curvfed.geometry import lorentz
 from curvfed.tasks.graphs import lorentz_modules as modules
 from curvfed.tasks.graphs import ricci
+from curvfed.tasks.graphs.data import checked_parts
 
 NODES, WIDTH, RADIUS = 7, 5, 1.3
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 3, 4, 0, 4]])
@@ -135,6 +136,14 @@ def test_edges_of_32_bits_in_a_graph_whose_pairs_need_64():
 def test_wrong_edges_are_refused_in_words(edges, facts):
     with refuses(*facts):
         modules.LorentzConv(3, 2)(torch.ones(5, 3), edges, -1.0)
+
+
+@pytest.mark.parametrize("edges", [None, torch.eye(5).to_sparse()])
+def test_edges_that_no_hint_mends_have_none(edges):
+    with refuses("edge-index", "it is") as caught:
+        checked_parts.edges("graph.pt", edges, 5)
+    assert ".t()" not in str(caught.value)
+    assert ".long()" not in str(caught.value)
 
 
 def test_edges_of_an_empty_list_are_none():
