@@ -30,6 +30,7 @@ from curvfed.strategies.config.checks import check_path, idle_keys
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import (
     RunConfig,
+    defaults,
     open_dataset,
     resolve_defaults,
     with_bits,
@@ -213,10 +214,14 @@ def _trivial(data: Data) -> str:
 
 
 def notes_on_method(request: Request, data: Data) -> list[str]:
-    """The notes on keys without effect, and on the data that the method of the run does not use."""
+    """The notes on keys that are set to another value than the default and have no effect, and on
+    the data that the method of the run does not use."""
     idle = idle_keys(request.resolved, data.task)
+    default = defaults()
     notes = [
-        f"{key} has no effect: {reason}" for key, reason in idle.items() if key in request.settings
+        f"{key} has no effect: {reason}"
+        for key, reason in idle.items()
+        if request.settings.get(key, default[key]) != default[key]
     ]
     model = encoder(request.resolved, data.task)
     notes += dataset_class(data.task).unused(request.resolved, data, model)

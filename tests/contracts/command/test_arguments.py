@@ -169,6 +169,14 @@ def test_check_says_that_a_key_has_no_effect(capsys):
     assert rows(output)["dropout"] == ["0.1", "set"]
 
 
+def test_the_file_of_a_run_has_no_notes_on_defaults_without_effect(tmp_path, capsys):
+    file = tmp_path / "config.toml"
+    file.write_text('method = "fedavg"\ndataset = "digits"\nmomentum = 0.9\ndecay = 0.2\n')
+    assert main(["check", str(file)]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "has no effect" in line]
+    assert notes == ["note: decay has no effect: a run reads it with schedule = steps"]
+
+
 @pytest.mark.parametrize(
     ("method", "task", "model"),
     [("hyperfed", "images", "cnn"), ("flatland", "nodes", "lorentz"), ("hull", "points", "auto")],
