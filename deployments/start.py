@@ -8,6 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
+
 
 @contextlib.contextmanager
 def collector_off() -> Iterator[None]:
@@ -35,7 +38,8 @@ def end_with(work: Callable[[], int]) -> NoReturn:
 
     The memory is left to the operating system: Python would take half a second to free torch's
     modules one by one. Threads and functions for the exit (`atexit`) end as always, those of the
-    modules that the work imports too, and an error ends the process by itself.
+    modules that the work imports too, and an error ends the process by itself. Ctrl-C while the
+    work imports its modules ends it as later, with 130.
     """
     status = 1
 
@@ -48,6 +52,8 @@ def end_with(work: Callable[[], int]) -> NoReturn:
     atexit.register(leave)  # before the work's imports, so that it is called after theirs
     try:
         status = work()
+    except KeyboardInterrupt:
+        status = INTERRUPTED
     except BaseException:
         atexit.unregister(leave)
         raise

@@ -42,7 +42,7 @@ from curvfed.deployments.processes import (
 )
 from curvfed.deployments.resources import Resources, check_socket_folder
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
-from curvfed.deployments.start import collector_off
+from curvfed.deployments.start import INTERRUPTED, collector_off
 from curvfed.deployments.terminal import open_console, summary_table
 
 
@@ -74,7 +74,7 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
             "Interrupted. The last checkpoint is saved; continue with resume=true and run-name, the"
             " last part of the run directory above."
         )
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         console.print(
             Text.assemble(("The run failed:", "red"), f" {reason(error)}"), soft_wrap=True

@@ -47,6 +47,8 @@ from curvfed.__main__ import start
 class Command(types.ModuleType):
     def __getattr__(self, name):
         if name == "main":
+            if "interrupted" in sys.argv:
+                raise KeyboardInterrupt
             atexit.register(print, "registered by an import")
             return lambda: 3
         raise AttributeError(name)
@@ -77,6 +79,11 @@ def test_a_process_ends_with_its_status_after_threads_and_functions_for_the_exit
 def test_functions_that_the_imports_of_the_command_register_are_called():
     done = python(IMPORTS)
     assert (done.returncode, done.stdout, done.stderr) == (3, "registered by an import\n", "")
+
+
+def test_an_interrupt_of_the_imports_of_the_command_ends_with_130():
+    done = python(IMPORTS, "interrupted")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_an_error_of_the_work_ends_the_process_by_itself():
