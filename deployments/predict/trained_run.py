@@ -270,7 +270,9 @@ class TrainedRun:
             json.JSONDecodeError,
         ) as error:
             raise PredictError(
-                f"{path} is not the directory of a run: {error}", key="not-a-run"
+                f"{path / 'clients.json'} is not the file of a run ({type(error).__name__}:"
+                f" {error}); a resumed run writes it again",
+                key="not-a-run",
             ) from None
         model = _read_model(path / "model.safetensors", config)
         facts = model["facts"]

@@ -177,12 +177,11 @@ class RunDirectory:
         """`clients.json`: the clients that take part, with the figures about their data that they
         share.
 
-        A resumed run keeps the entries of clients that did not reconnect.
+        A resumed run keeps the entries of clients that did not reconnect, and writes a damaged file
+        again.
         """
         path = self.path / "clients.json"
-        stored: dict[str, Any] = {"clients": []}
-        if path.exists():
-            stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = {"clients": []} | _stored_clients(self.path)
         by_partition = {
             client["partition"]: client for client in [*stored["clients"], *clients["clients"]]
         }
@@ -304,6 +303,13 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
             " was written by another version of the app",
             key="unreadable-config",
         ) from None
+    if earlier.run_name != path.name and (path / "checkpoint" / "clients").exists():
+        raise ConfigError(
+            f'run-name = "{path.name}": {path} is the renamed folder, or a copy, of the run'
+            f' "{earlier.run_name}", and what its clients keep there belongs to that name;'
+            " name it so again to continue the run, a copy in another results-dir",
+            key="renamed-run",
+        )
     before = flatten(earlier)
     now = flatten(config)
     free = FREE_TO_CHANGE | config.resumable_keys

@@ -303,7 +303,10 @@ def spoil_arrays(path: Path) -> None:
             lambda path: (path / "clients.json").unlink(),
             "is not the directory of a run: no clients.json",
         ),
-        (lambda path: (path / "clients.json").write_bytes(b"\xff"), "can't decode byte 0xff"),
+        (
+            lambda path: (path / "clients.json").write_bytes(b"\xff"),
+            "clients.json is not the file of a run (UnicodeDecodeError",
+        ),
         (lambda path: (path / "config.toml").write_text("[[["), "config.toml cannot be read"),
         (
             lambda path: write_settings(path / "config.toml", 'method = "fedavh"'),

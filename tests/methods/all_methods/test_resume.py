@@ -270,6 +270,27 @@ def test_what_is_damaged_is_refused_and_left_alone(damage, key, fragment, tmp_pa
     assert files_of(first.path) == before
 
 
+def test_a_damaged_record_of_the_clients_is_written_again(tmp_path):
+    first = run(tmp_path, num_rounds=2)
+    record = first.path / "clients.json"
+    whole = record.read_bytes()
+    record.write_bytes(whole[:200])
+    assert run(tmp_path, resume=True, num_rounds=3).summary["rounds"] == 3
+    assert record.read_bytes() == whole
+
+
+def test_a_renamed_folder_with_state_of_clients_is_refused_and_left_alone(tmp_path):
+    first = run(tmp_path, "first", method="flatland", num_rounds=2)
+    renamed = first.path.rename(tmp_path / "second")
+    before = files_of(renamed)
+    with refuses("renamed-run", "second", 'of the run "first"', error=ConfigError):
+        run(tmp_path, "second", method="flatland", resume=True, num_rounds=3)
+    assert files_of(renamed) == before
+    renamed.rename(first.path)
+    more = run(tmp_path, "first", method="flatland", resume=True, num_rounds=3)
+    assert more.summary["rounds"] == 3
+
+
 FLOWER = """
 import os, signal, sys, threading, time
 from curvfed.deployments.inprocess import simulate
