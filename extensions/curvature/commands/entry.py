@@ -5,6 +5,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -155,7 +156,8 @@ def _print_expectation(request: Request, expectation: Any) -> None:
     """Print the gain from curvature to expect for the data of a run."""
     from curvfed.deployments.preflight import look_at_data
 
-    _, first_data = look_at_data(request)
+    # The shapes are those of all links, not of the first client's, and so are the notes.
+    _, all_data = look_at_data(replace(request, num_supernodes=1))
     console = open_console()
     expected = expectation(request.resolved)
     if expected is None:
@@ -165,7 +167,7 @@ def _print_expectation(request: Request, expectation: Any) -> None:
             key="not-a-hierarchy",
         )
     _print(expected.table, console)
-    for note in getattr(first_data, "notes", []):
+    for note in getattr(all_data, "notes", []):
         console.print(f"note: {note}", soft_wrap=True)
     console.print(expected.sentence(), soft_wrap=True)
     console.print("This measures it on these links:")

@@ -62,6 +62,15 @@ def test_columns_in_another_order_are_noted(tmp_path, capsys):
     assert "relations have names of entities" in " ".join(capsys.readouterr().out.split())
 
 
+def test_notes_are_on_all_links_not_on_those_of_the_first_client(tmp_path, capsys):
+    # A part of the chain has links to the next node alone, all links have some to the one after it.
+    links = [(f"n{node}", f"n{node - 1}") for node in range(1, 150)]
+    links += [(f"n{node}", f"n{node - 2}") for node in range(30, 150, 30)]
+    write_links(tmp_path / "chain.tsv", links)
+    assert main(["curvature", "chain.tsv"]) == 0
+    assert "direct parents alone" not in capsys.readouterr().out
+
+
 def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
     write_links(tmp_path / "ring.tsv", [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")])
     assert main(["curvature", "ring.tsv"]) == 0
