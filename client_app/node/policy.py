@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from curvfed.strategies.base.guard import budget_remedies
 from curvfed.strategies.base.keys import Rate, Scalar, Table
 from curvfed.strategies.base.shared_tables import GROUP_SIZE, Images, Points, Secure
-from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
+from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, key_hint
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import is_named
@@ -34,7 +34,7 @@ class Range(Table):
 
 def _check_keys(keys: Mapping[str, Any]) -> Mapping[str, Any]:
     if unknown := [key for key in keys if key not in defaults()]:
-        raise ValueError(f"no run has a key {unknown[0]}")
+        raise ValueError(f"no run has a key {toml(unknown[0])}{key_hint(unknown[0], defaults())}")
     return keys
 
 

@@ -536,10 +536,18 @@ def test_the_policy_names_the_data(tmp_path):
 WRONG = {
     "[sums]\ncontributors = 0": "line 2: [sums] contributors = 0; allowed",
     "[sums]\n\nneighbors = 3": 'line 3: there is no "neighbors"; allowed',
-    '[runs]\nkeys = { "local-epoch" = [1] }': 'line 2: [runs] keys = {"local-epoch": [1]}',
+    '[runs]\nkeys = { "local-epoch" = [1] }': 'no run has a key "local-epoch"; did you mean'
+    ' "local-epochs"?',
+    '[runs]\nkeys = { seed = [1], "hull.epsilon" = { min = "a" } }': "line 2: [runs] keys,"
+    ' "hull.epsilon" = {"min": "a"}; allowed is',
+    "[runs]\ncode = ['any', 'x']": 'line 2: [runs] code = ["any", "x"]; allowed is',
+    "runs = 3": "line 1: runs = 3; allowed is a table [runs]",
     "[leave]\nsecure-sum = true": 'line 1: there is no "leave"; allowed',
     '[leaves]\nsecure-sum = "true"': 'line 2: [leaves] secure-sum = "true"',
     '[data]\npath = "own/smith.csv"': "[data] path = ",
+    '[data]\npath = ["/own/smith.csv"]': '[data] path = ["/own/smith.csv"]; allowed is',
+    '[data]\nclasses = "smith"': '[data] classes = "smith"; allowed is',
+    'data = "/own/smith.csv"': 'line 1: data = "/own/smith.csv"; allowed is a table [data]',
     "[data": "cannot be read (Expected ']'",
 }
 
@@ -550,6 +558,7 @@ def test_a_wrong_policy_refuses_every_run_and_says_which_line(text, tmp_path):
     with pytest.raises(ConfigError) as caught:
         Node.read(nodes[0])
     assert WRONG[text] in str(caught.value)
+    assert "\n" not in str(caught.value)
     said = refusal(tmp_path, nodes)
     assert said.startswith("policy: policy")
     assert "smith" not in said
