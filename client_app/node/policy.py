@@ -233,14 +233,20 @@ class Policy(Table):
         if key not in self.runs.keys:
             raise _refused(key, value, f'[runs] keys, without a line "{key}" = {line}')
 
+    def reading(self) -> dict[str, Any]:
+        """The values of [data] for reading the node's data, by the run's keys."""
+        values = {
+            f"{table}.{key}": getattr(self.data, key.replace("-", "_"))
+            for key, table in READING.items()
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
     def read_as(self, config: RunConfig) -> RunConfig:
         """A run's configuration with the policy's keys for reading the node's data."""
         values: dict[str, dict[str, Any]] = {table: {} for table in READING.values()}
-        for key, table in READING.items():
-            name = key.replace("-", "_")
-            value = getattr(self.data, name)
-            if value is not None:
-                values[table][name] = ",".join(value) if key == "classes" else value
+        for run_key, value in self.reading().items():
+            table, key = run_key.split(".")
+            values[table][key.replace("-", "_")] = ",".join(value) if key == "classes" else value
         tables = {name: getattr(config, name).model_copy(update=v) for name, v in values.items()}
         return config.model_copy(update=tables)
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.client_app.node import KEYS, PATHS, Node, absolute
-from curvfed.client_app.node.policy import ANY, INSTALLED, Policy
+from curvfed.client_app.node.policy import ANY, INSTALLED, Policy, toml
 from curvfed.extensions.cluster.commands import ClusterError, ToleratedError, WrongUsageError
 from curvfed.extensions.cluster.commands.folder import NodeFolder
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.checks import check_method_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.amounts import amount
@@ -112,11 +113,26 @@ def parse_config(text: str, user_home: str | None = None) -> dict[str, Any]:
 
 
 def check_policy(node: Node) -> str:
-    """The policy's lines that differ from the defaults, and its limits on secure sums."""
-    tables = node.rules.model_dump(by_alias=True, exclude_defaults=True) if node.rules else {}
+    """The policy's lines that differ from the defaults.
+
+    Raises
+    ------
+    ToleratedError
+        If it allows a method that this machine does not have.
+    """
+    rules = node.rules or Policy()
+    for method in rules.runs.methods or ():
+        try:
+            check_method_name(method)
+        except ConfigError as error:
+            raise ToleratedError(
+                f"policy: {node.policy_path}: [runs] methods: {error}", key="policy-method"
+            ) from None
     lines = [
-        f"[{section}] {key} = {value}"
-        for section, table in tables.items()
+        f"[{section}] {key} = {toml(value)}"
+        for section, table in rules.model_dump(
+            by_alias=True, exclude_defaults=True, exclude_none=True
+        ).items()
         for key, value in table.items()
     ]
     return f"{node.policy_path or 'none'}: {'; '.join(lines) or 'the defaults'}"
@@ -157,7 +173,8 @@ def check_data(node: Node) -> str:
         data = load_data(config, node.model_copy(update={"rules": None}))
         return f"{path}: {describe_size(data)}"
     except DataError as error:
-        if not any(key in str(error) for key in READING_KEYS):
+        fixed = node.rules.reading() if node.rules is not None else {}
+        if not any(key in str(error) for key in READING_KEYS if key not in fixed):
             raise ClusterError(f"data-path: {error}", key="data") from None
         return f"readable, but not by the defaults of a run: {error}"
     except (OSError, ImportError, MemoryError) as error:

@@ -111,6 +111,27 @@ def test_data_that_wait_for_the_settings_of_a_run_are_not_refused(name, reason, 
     )
 
 
+def test_data_that_the_nodes_own_policy_reads_wrongly_are_refused(node, capsys):
+    """No run can read them: one that asks for another column is refused."""
+    text = f'partition-id=0 data-path="cells.csv" policy="{node / "policy.toml"}"'
+    (node / "policy.toml").write_text('[data]\nlabel-key = "type"\n')
+    assert re.search(r'none is named "type" \(points.label-key\)', refused(text))
+    (node / "policy.toml").write_text('[data]\nlabel-key = "kind"\n')
+    checked(text)
+    out = capsys.readouterr().out
+    assert '[data] label-key = "kind"\n' in out
+    assert "1 point in the disc" in out
+
+
+def test_a_method_that_the_policy_misspells_is_named(node, capsys):
+    (node / "policy.toml").write_text('[runs]\nmethods = ["hull", "fedavgg"]\n')
+    checked(f'partition-id=0 data-path="graph.pt" policy="{node / "policy.toml"}"')
+    assert re.search(
+        r'note +policy .*\[runs\] methods: method = "fedavgg" is not known; did you mean "fedavg"',
+        capsys.readouterr().out,
+    )
+
+
 def test_a_share_of_a_public_data_set(tmp_path, capsys):
     state = str(tmp_path / "home/curvfed/personal")
     expected = {"partition-id": 1, "num-partitions": 3, "state-path": state}
@@ -218,7 +239,7 @@ def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
     )
     assert "data-path" not in checked(f'partition-id=0 policy="{policy}"')
     out = capsys.readouterr().out
-    assert "[data] label-key = kind; [sums] contributors = 5\n" in out
+    assert '[data] label-key = "kind"; [sums] contributors = 5\n' in out
     assert "cells.csv: 1 point in the disc, 1 class\n" in out
     message = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
     assert "and path in [data] of its policy.toml differ" in message
