@@ -77,8 +77,7 @@ def make_node_key(private: Path, public: Path) -> None:
     registers."""
     key = ec.generate_private_key(ec.SECP384R1())
     _write_private(private, key, serialization.PrivateFormat.OpenSSH)
-    ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
-    write_new(public, key.public_key().public_bytes(*ssh) + b"\n")
+    write_new(public, _public_text(key) + b"\n")
 
 
 def server_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
@@ -254,6 +253,44 @@ def check_private(path: Path) -> str:
             f"others may read or change {path}, mode {key.st_mode & 0o777:04o}", key="open-key"
         )
     return f"{path}: private"
+
+
+def check_node_key(private: Path, public: Path) -> str:
+    """Report that a node's private key is one that Flower can use, and that of its public key, if
+    this is here.
+
+    Raises
+    ------
+    ClusterError
+        If not.
+    """
+    try:
+        key = serialization.load_ssh_private_key(private.read_bytes(), None)
+        shared = public.read_bytes() if public.exists() else None
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise ClusterError(
+            f"{private} is no private key without a passphrase in OpenSSH's format ({error})",
+            key="node-key",
+        ) from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ClusterError(
+            f"{private} is no ECDSA key, which Flower needs: ssh-keygen -t ecdsa -b 384 makes one",
+            key="node-key",
+        )
+    if shared is not None and shared.split()[:2] != _public_text(key).split():  # then a comment
+        raise ClusterError(
+            f"{public} is not the public key of {private.name}: the server has admitted another"
+            " key",
+            key="node-key",
+        )
+    return f"{private}: an ECDSA key" + ("" if shared is None else f", that of {public.name}")
+
+
+def _public_text(private: Any) -> bytes:
+    text: bytes = private.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    return text
 
 
 def _unsigned(

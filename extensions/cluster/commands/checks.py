@@ -23,6 +23,7 @@ from curvfed.extensions.cluster.commands import (
 )
 from curvfed.extensions.cluster.commands.certificates import (
     check_certificate,
+    check_node_key,
     check_pair,
     check_private,
 )
@@ -183,12 +184,13 @@ def node_checks(
     link = Link(address, folder.authority)
     state = Path(config["state-path"])
     both = (DOCTOR, START)
+    bring = f"bring it from the server's nodes/{folder.name}, by `scp -p`"
     checks = [
         Check("flower", flower_and_transport),
         Check(
             "files",
             partial(check_files, folder),
-            f"bring it from the server's nodes/{folder.name}, by `scp -p`",
+            bring,
             both,
         ),
         Check(
@@ -210,7 +212,8 @@ def node_checks(
         Check("memory", _check_memory, "end other programs"),
     ]
     if folder.key.exists():
-        checks.insert(2, _key_check(folder.key, both))
+        pair = partial(check_node_key, folder.key, folder.public_key)
+        checks[2:2] = [_key_check(folder.key, both), Check("key", pair, bring, both)]
     if port:
         program = "the SuperNode (its own API)"
         checks.append(

@@ -13,6 +13,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from fleet import fleet_server
 
 from curvfed.client_app.node.ledger import Ledger
@@ -103,6 +105,23 @@ def readable_key(site: Site) -> None:
     site.node.key.chmod(0o644)
 
 
+def torn_key(site: Site) -> None:
+    site.node.key.write_bytes(site.node.key.read_bytes()[:200])
+
+
+def key_of_another_kind(site: Site) -> None:
+    """As ssh-keygen makes it by default."""
+    form = Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()
+    site.node.key.write_bytes(Ed25519PrivateKey.generate().private_bytes(*form))
+
+
+def key_of_another_node(site: Site) -> None:
+    for path in (site.node.key, site.node.public_key):
+        path.unlink()
+    certificates.make_node_key(site.node.key, site.node.path / "other.pub")
+    certificates.make_node_key(site.node.path / "other", site.node.public_key)
+
+
 def without_key(site: Site) -> None:
     site.node.key.unlink()
 
@@ -151,6 +170,9 @@ BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
         r"do not belong together .*; `curvfed cluster --folder \S+ renew`",
     ),
     (readable_key, "key", r"node\.key, mode 0644; chmod 600 .*node\.key"),
+    (torn_key, "key", r"node\.key is no private key .*; bring it from the server's nodes/north"),
+    (key_of_another_kind, "key", r"node\.key is no ECDSA key, .*-t ecdsa"),
+    (key_of_another_node, "key", r"node\.key\.pub is not the public key of node\.key"),
     (without_key, "files", r"node\.key; bring it from the server's nodes/north"),
     (torn_authority, "certificate", r"ca\.crt cannot be read .* ca\.crt is that of the server"),
     (
