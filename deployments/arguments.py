@@ -168,9 +168,9 @@ def _clients_of_run(path: Path, keys: Mapping[str, Value]) -> dict[str, Value]:
     """The number of clients of the run that wrote this file, which is no key of the run config."""
     if "num-supernodes" not in keys or path.name != "config.toml":
         return {}
-    from curvfed.server_app.directory.run_directory import num_clients_in
+    from curvfed.server_app.directory.run_files import RunFiles
 
-    number = num_clients_in(path.parent)
+    number = RunFiles(path.parent).num_clients
     return {"num-supernodes": number} if number else {}
 
 
@@ -295,9 +295,9 @@ def _check_number_of_resumed(config: RunConfig, number: int) -> None:
     """
     if not config.resume:
         return
-    from curvfed.server_app.directory.run_directory import num_clients_in
+    from curvfed.server_app.directory.run_files import RunFiles
 
-    began = num_clients_in(config.results_path / config.run_name)
+    began = RunFiles(config.results_path / config.run_name).num_clients
     if began and began != number:
         raise UsageError(
             f"resume = true: num-supernodes is {number}; the run began with {began}: allowed is"

@@ -21,7 +21,7 @@ from curvfed.client_app.failures import Failure, log_once, receive_failures
 from curvfed.client_app.node import SIMULATED
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value
 from curvfed.server_app.app import serve
-from curvfed.server_app.directory.run_directory import named
+from curvfed.server_app.directory.run_name import named
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.run_log import log_to_stdout

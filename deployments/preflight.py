@@ -14,7 +14,7 @@ from curvfed.client_app.node import IN_MEMORY, Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.deployments.simulation import simulator
-from curvfed.server_app.directory.run_directory import check_name
+from curvfed.server_app.directory.run_name import check_name
 from curvfed.server_app.facts import check_clients, check_task
 from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.figures import find

@@ -25,7 +25,7 @@ from curvfed.deployments.inputs import run_folder
 from curvfed.deployments.preflight import assign_data, check_machine, look_at_clients, preflight
 from curvfed.deployments.simulation import run_simulation
 from curvfed.deployments.stored_run import Run, turn
-from curvfed.server_app.directory.run_directory import named
+from curvfed.server_app.directory.run_name import named
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.config.run_config import defaults, resolve_defaults

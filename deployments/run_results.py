@@ -17,7 +17,7 @@ COMPLETED = "finished:completed"
 
 def named(settings: Mapping[str, Value], config: RunKeys) -> dict[str, Value]:
     """Add an absolute results-dir and a run-name to the settings, which fix the run directory."""
-    from curvfed.server_app.directory.run_directory import default_name  # its import takes a while
+    from curvfed.server_app.directory.run_name import default_name  # its import takes a while
 
     name = config.run_name or default_name(config)
     return dict(settings) | {"results-dir": str(config.results_path.absolute()), "run-name": name}

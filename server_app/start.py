@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from curvfed.server_app.directory import checkpoint as checkpoints
-from curvfed.server_app.directory.run_directory import partitions_in
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.federation import connect
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.aggregation import Aggregation, AggregationError
@@ -33,7 +33,8 @@ from curvfed.tasks.stored_files import check_whole, is_whole, metadata_of
 def connect_clients(run: Run) -> None:
     """Ask the clients for their data's descriptions, and resolve the keys without a value."""
     # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
-    expected = partitions_in(run.directory.path) if run.config.resume else []
+    stored = RunFiles(run.directory.path).clients if run.config.resume else []
+    expected = [client["partition"] for client in stored]
     run.federation = connect(run.grid, run.config, run.directory.name, expected)
     if not any(
         description.partition_digest for description in run.federation.descriptions.values()

@@ -9,7 +9,7 @@ from curvfed.client_app.node import Node
 from curvfed.client_app.personal import PARAMETER, restore_state, state_folder
 from curvfed.deployments.inputs import PredictError, RequestError
 from curvfed.deployments.predict.trained_run import TrainedRun, node_here
-from curvfed.server_app.directory.run_directory import check_model_code
+from curvfed.server_app.directory.run_name import check_model_code
 from curvfed.strategies.base.abilities import RestoresModel, TunesNetwork
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.statistics import Arrays, named_state, select_prefix

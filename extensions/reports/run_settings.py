@@ -3,8 +3,8 @@
 import shlex
 from typing import Any
 
-from curvfed.server_app.directory.run_directory import located
 from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory.run_name import located
 from curvfed.server_app.report.page import Cell, Table
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.parse import fields

@@ -61,6 +61,12 @@ class RunFiles:
         descriptions = self.described.get("clients", [])
         return sorted(descriptions, key=lambda description: description["partition"])
 
+    @property
+    def num_clients(self) -> int:
+        """The number of clients with which the run began, refused ones included; 0 before they are
+        connected."""
+        return len(self.clients) + len(self.described.get("refused", ()))
+
     @cached_property
     def rounds(self) -> Columns:
         """`rounds.csv`: cells by column and row, "" for missing values."""

@@ -12,7 +12,8 @@ from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.inputs import PredictError, RequestError, check_there
 from curvfed.deployments.predict import TrainedRun
 from curvfed.deployments.predict.prediction import is_own
-from curvfed.server_app.directory.run_directory import RunDirectory, check_model_code
+from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.run_name import check_model_code
 from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.training import (
     make_optimizer,

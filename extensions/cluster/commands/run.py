@@ -97,7 +97,7 @@ def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int =
     ClusterError
         If the file with the nodes' names is damaged.
     """
-    from curvfed.server_app.directory.run_directory import check_name  # imports torch
+    from curvfed.server_app.directory.run_name import check_name  # imports torch
     from curvfed.strategies.config.parse import parse
 
     config = dict(config)

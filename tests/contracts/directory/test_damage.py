@@ -23,7 +23,8 @@ from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import FixedFile
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.directory.array_files import read_npz, write_npz
-from curvfed.server_app.directory.run_directory import RunDirectory, check_name
+from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.run_name import check_name
 from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, read

@@ -17,6 +17,8 @@ from errors import refuses
 from graph_fixtures import user_fields
 from tiers import only
 
+from curvfed.server_app.directory.run_name import check_name
+from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.store import Store
@@ -516,6 +518,10 @@ def test_fewer_rounds_than_are_done_are_refused_and_nothing_is_lost(tmp_path):
     kept = (whole.path / "config.toml").read_bytes()
     with refuses("too-few-rounds", "num-rounds = 2", "3 or more", error=ConfigError):
         run(tmp_path, "one", resume=True, num_rounds=2)
+    # A command refuses it before a run is made, which would leave a folder with its failure.
+    settings = read_settings(whole.path / "config.toml", written_by_run=True)
+    with refuses("too-few-rounds", "num-rounds = 2", "3 or more", error=ConfigError):
+        check_name(parse(settings | {"resume": True, "num-rounds": 2}))
     assert (whole.path / "config.toml").read_bytes() == kept
 
 
