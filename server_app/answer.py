@@ -21,6 +21,7 @@ from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.checks import one_line
 from curvfed.strategies.wire.messages import Description, Header, Parts, Reply
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.kinds import KINDS, TRIVIAL
 
 Scores = Mapping[int, Mapping[str, float]]
@@ -303,8 +304,11 @@ def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int
 
 
 def reason_texts(reasons: Mapping[int, str], federation: Federation) -> list[str]:
-    """The reasons as text, each with its client."""
-    return [f"{federation.label(partition)}: {reason}" for partition, reason in reasons.items()]
+    """The reasons as text, each once, with its clients."""
+    clients: dict[str, list[str]] = {}
+    for partition, reason in reasons.items():
+        clients.setdefault(reason, []).append(federation.label(partition))
+    return [f"{names_listed(labels)}: {reason}" for reason, labels in clients.items()]
 
 
 def parts_size(parts: Parts) -> int:

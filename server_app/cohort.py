@@ -13,7 +13,7 @@ from functools import partial
 
 from flwr.app import ArrayRecord
 
-from curvfed.server_app.answer import Answer, Question, parts_size
+from curvfed.server_app.answer import Answer, Question, parts_size, reason_texts
 from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.figure_values import check_sent
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -147,12 +147,8 @@ class Cohort(ABC):
             if others:
                 up[client] += parts_size(others)
         reasons = dict(sorted(reasons.items()))
-        labels: dict[str, list[str]] = {}
-        for client, reason in reasons.items():
-            labels.setdefault(reason, []).append(run.federation.label(client))
-        for reason, names in labels.items():
-            place = run.place(header)
-            log.warning("%s: dropped the reply of %s: %s", place, ", ".join(names), reason)
+        for text in reason_texts(reasons, run.federation):
+            log.warning("%s: dropped the reply of %s", run.place(header), text)
         if run.fixed and template is not None:
             # Failed clients may have lost the fixed parameters; the next request sends them again.
             run.state.fixed_holders = sorted(

@@ -47,6 +47,8 @@ class RunDirectory:
     ----------
     is_writable : bool
         Whether this run may write here; a resumed run may only after `start_writing`.
+    changed : dict
+        The keys that a resume has changed, with their values before.
     """
 
     def __init__(self, config: RunConfig, path: Path) -> None:
@@ -55,6 +57,7 @@ class RunDirectory:
         self.checkpoints = checkpoints_of(path)
         self.lock = RunLock(path)
         self.is_writable = not config.resume
+        self.changed: dict[str, Any] = {}
 
     @property
     def name(self) -> str:
@@ -74,7 +77,7 @@ class RunDirectory:
         path = config.results_path / (config.run_name or default_name(config))
         directory = cls(config, path)
         if not is_new(config, path):
-            check_same_run(config, path)
+            directory.changed = check_same_run(config, path)
             directory.lock.acquire()
             try:
                 check_rounds(config, directory.checkpoints)

@@ -99,8 +99,13 @@ def is_new(config: RunConfig, path: Path) -> bool:
     return not begun and (path.exists() or not config.resume)
 
 
-def check_same_run(config: RunConfig, path: Path) -> None:
+def check_same_run(config: RunConfig, path: Path) -> dict[str, Any]:
     """Refuse to resume a run with another configuration.
+
+    Returns
+    -------
+    dict
+        The keys that the resume changes, with their values before.
 
     Raises
     ------
@@ -132,6 +137,7 @@ def check_same_run(config: RunConfig, path: Path) -> None:
     before = flatten(earlier)
     now = flatten(config)
     free = FREE_TO_CHANGE | config.resumable_keys
+    changed = {}
     for key, value in now.items():
         fixed = key not in free or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
@@ -140,13 +146,17 @@ def check_same_run(config: RunConfig, path: Path) -> None:
         # their own.
         named_by_run = key == "run-name" or (key == "dataset" and before[key] == OWN)
         is_equal = located(key, before.get(key)) == located(key, value)
-        if fixed and not named_by_run and not is_equal:
+        if named_by_run or is_equal:
+            continue
+        if fixed:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run began with {before.get(key)!r};"
                 " allowed is the same value",
                 key="changed-key",
             )
+        changed[key] = before.get(key)
     check_model_code(path, config.model)
+    return changed
 
 
 def checkpoints_of(path: Path) -> Store:

@@ -14,6 +14,7 @@ from curvfed.server_app.secure.group_keys import GroupKeys
 from curvfed.server_app.secure.groups import START_ALL, Group, Groups
 from curvfed.server_app.secure.patience import ask_patiently
 from curvfed.strategies.base.one_shot import ResidueServer
+from curvfed.strategies.base.run_keys import OF_THE_SERVER
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.holders import COUNT_MODULUS, few_stay, holders_needed
 from curvfed.strategies.config.masked import basis_of
@@ -32,7 +33,7 @@ from curvfed.strategies.errors import ConfigError, HullError, SecureSumError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, Residues
 from curvfed.strategies.secure_sum.messages import Basis, MaskedInput
-from curvfed.strategies.secure_sum.server import SumOfGroup
+from curvfed.strategies.secure_sum.server import OTHER_BASIS, SumOfGroup
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Parts, Reply
 
@@ -283,6 +284,15 @@ class MaskedCohort(Cohort):
         holders = run.state.holders_of(group[0]) if run.state.holders else None
         return basis_of(sent, run.fixed, facts, run.requested, stamp, holders)
 
+    def _began_with(self, error: SecureSumError) -> str:
+        """The keys that a resume has changed, with the values that the members' vectors depend
+        on, in words; "" for an error with another cause."""
+        if error.kind != OTHER_BASIS:
+            return ""
+        changed = self.run.directory.changed.items()
+        keys = [f"{key} = {value!r}" for key, value in changed if key not in OF_THE_SERVER]
+        return f": {', '.join(keys)}" if keys else ", num-rounds among them"
+
     def _ask_for_vectors(
         self, question: Question, sums: Mapping[Group, SumOfGroup], keyed: Sequence[Group]
     ) -> Answer:
@@ -308,7 +318,7 @@ class MaskedCohort(Cohort):
                 message = MaskedInput.from_parts(reply.parts)
                 sum_of[reply.partition].receive(reply.partition, reply.arrays[MASKED], message)
             except SecureSumError as error:
-                raise MessageError(str(error), key=error.kind) from None
+                raise MessageError(f"{error}{self._began_with(error)}", key=error.kind) from None
 
         def template(client: int) -> Arrays:
             return {MASKED: np.zeros(sum_of[client].session.length, np.uint64)}

@@ -9,6 +9,9 @@ from curvfed.strategies.secure_sum import Session, checksum
 from curvfed.strategies.secure_sum.fixed_point import Residues, add, check_residues
 from curvfed.strategies.secure_sum.messages import Basis, MaskedInput
 
+OTHER_BASIS = "other-basis"
+"""The key of the error for a vector from other parameters, another configuration or other code."""
+
 
 class SumOfGroup:
     """The masked vectors of a group, and their sum once all members have sent theirs.
@@ -48,11 +51,10 @@ class SumOfGroup:
             )
         if differences := self._basis.differences(message):
             raise SecureSumError(
-                f"partition {partition} computed its vector from other"
-                f" {', '.join(differences)} than the run has now: its masks would not vanish in"
-                " the sum. A member answers a sum once: a round that members have answered is"
+                f"its vector is computed from other {', '.join(differences)} than the run has now,"
+                " and its masks would not vanish in the sum; a round that members have answered is"
                 " resumed with the settings and the code that it began with",
-                key="other-basis",
+                key=OTHER_BASIS,
             )
         self._vectors[partition] = vector
 

@@ -54,6 +54,19 @@ def test_a_vector_that_is_computed_anew_is_the_same_one(tmp_path, monkeypatch):
     assert len(observer.sums) == number
 
 
+def test_a_round_that_all_have_answered_needs_the_keys_that_it_began_with(tmp_path):
+    nodes = hospitals(tmp_path / "nodes", 3)
+    nodes = [node | {"state-path": str(tmp_path / str(node["partition-id"]))} for node in nodes]
+    first = run(tmp_path, nodes=nodes, **SUMMED)
+    shutil.rmtree(first.path / "checkpoint")
+    with pytest.raises(RoundError) as caught:
+        run(tmp_path, nodes=nodes, resume=True, **SUMMED | {"num_rounds": 2})
+    text = str(caught.value)
+    assert "partition 0, partition 1, partition 2: its vector" in text
+    assert text.count("other configuration") == 1
+    assert "that it began with: num-rounds = 1" in text
+
+
 def test_a_ledger_knows_the_vector_of_a_sum_also_after_a_restart(tmp_path):
     ledger = Ledger(tmp_path / "ledger.jsonl")
     sum_of_three = session("a", (0, 1, 2)), BASIS, "", (0, 1, 2), {}

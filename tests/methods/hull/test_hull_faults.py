@@ -46,7 +46,7 @@ def test_clients_that_vanish_end_the_run_and_a_resumed_one_is_the_whole_one(phas
         assert run.summary["metrics"]["dropouts"] == len(gone)
         return
     silent = Silent(dict.fromkeys(gone, phase), works=True)
-    with pytest.raises(RoundError, match=f"partition {gone[0]}: no reply within 600 s"):
+    with pytest.raises(RoundError, match=f"partition {gone[-1]}: no reply within 600 s"):
         hull_run(tmp_path, intercept=silent, **FIVE)
     failed = Run(tmp_path / "run")
     assert failed.summary["status"] == "failed"

@@ -105,7 +105,7 @@ def test_a_reply_that_cannot_be_written_is_an_error_too(tmp_path, monkeypatch, c
     )
     recorder = Recorder()
     with pytest.raises(
-        RoundError, match="partition 0: ValueError at the client; its own log says more"
+        RoundError, match="partition 2: ValueError at the client; its own log says more"
     ):
         run(tmp_path, nodes=nodes_for({}, tmp_path / "nodes"), intercept=recorder)
     assert len(recorder.replies("train")) == CLIENTS
