@@ -1,7 +1,7 @@
 """Images to predict: a folder, one file, or a run's own data set."""
 
 import contextlib
-import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def image_examples(
         If a file is missing, or the data do not fit the run.
     """
     if isinstance(data, RawImages):
-        examples = _in_shape_of_run(run, data, [str(number) for number in range(len(data.labels))])
+        examples = _in_shape_of_run(run, data)
     elif is_own(run, str(data)):
         examples = _part_of_run(run, str(data), client)
     else:
@@ -94,7 +94,7 @@ def _dataset(run: TrainedRun) -> ImageDataset:
 
 def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields: Any) -> Examples:
     labels = names_of(images.labels.tolist(), images.class_names)
-    return Examples(images, labels, scored.numpy(), scored_words, **fields)
+    return Examples(images, labels, scored.numpy(), scored_words, images.names, **fields)
 
 
 def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
@@ -102,9 +102,8 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
     known."""
     if not is_image(path.name) and decide(path).form.reader:
         raw = _dataset(run).locate_own(path).read()
-        numbers = [str(number) for number in range(len(raw.labels))]
         test_images = _to_score(run, path, raw, raw.roles is not None, state_path)
-        return _in_shape_of_run(run, raw, numbers, *test_images)
+        return _in_shape_of_run(run, raw, *test_images)
     layout = _layout(run, path) if class_folders(path) else None
     samples = layout.samples if layout else ()
     loose = [path] if is_image(path.name) and path.is_file() else images_in(path)
@@ -122,9 +121,8 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
         class_names = run.facts.class_names
         samples = tuple((str(file), 0, TEST) for file in loose)
     raw = raw_files(folder, samples, class_names)
-    names = [_place(file, folder) for file, _, _ in samples]
     scored = _to_score(run, path, raw, layout.has_test, state_path) if layout and not loose else ()
-    return _in_shape_of_run(run, raw, names, *scored)
+    return _in_shape_of_run(run, raw, *scored)
 
 
 def _layout(run: TrainedRun, path: Path) -> Layout:
@@ -147,7 +145,6 @@ def _layout(run: TrainedRun, path: Path) -> Layout:
 def _in_shape_of_run(
     run: TrainedRun,
     raw: RawImages,
-    names: list[str],
     scored: Tensor | None = None,
     scored_words: str = "",
 ) -> Examples:
@@ -156,6 +153,7 @@ def _in_shape_of_run(
     class_names = tuple(name for name in raw.class_names if name in run.facts.class_names)
     places = [class_names.index(name) if name in class_names else -1 for name in raw.class_names]
     labels = torch.tensor(places)[torch.from_numpy(raw.labels)]
+    names = raw.names or [str(number) for number in range(len(raw.labels))]
     spec = _dataset(run).spec
     raw = raw.in_bits(spec.bits)
     notes: dict[str, str] = {}
@@ -185,12 +183,9 @@ def _in_shape_of_run(
     return without_other_classes(examples, class_names, "images")
 
 
-def _place(file: str, folder: Path) -> str:
-    """The path of a file from a folder, with escapes for bytes that are not UTF-8."""
-    return os.path.relpath(file, folder).encode(errors="backslashreplace").decode()
-
-
-def _converted(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor, dict[str, str]]:
+def _converted(
+    raw: RawImages, names: Sequence[str], run: TrainedRun
+) -> tuple[Tensor, dict[str, str]]:
     """All images in the run's shape, and their changes in words."""
     channels, height, width = (int(size) for size in run.facts.shape.split("x"))
     pixels = torch.empty(len(names), channels, height, width, dtype=torch.uint8)

@@ -28,6 +28,8 @@ class ClientImages(Examples):
         Whether training images of this data set are usually cropped and flipped.
     bits : int
         The bits of white in the files with 16 bits per channel; 0 without such files.
+    names : tuple of str, (n,)
+        The path of each image from the folder of the data; () for images that are no files.
     """
 
     images: Tensor
@@ -35,6 +37,7 @@ class ClientImages(Examples):
     std: tuple[float, ...]
     augments: bool
     bits: int = 0
+    names: tuple[str, ...] = ()
 
     task = "images"
 
@@ -111,12 +114,13 @@ def client_images(
     augments: bool,
     partition_digest: str = "",
     bits: int = 0,
+    names: tuple[str, ...] = (),
 ) -> ClientImages:
     """A client's data, with their digest.
 
     Parameters
     ----------
-    images, labels, class_names, augments, partition_digest, bits
+    images, labels, class_names, augments, partition_digest, bits, names
         As in `ClientImages`.
     masks : Tensor, (3, n), bool
         Train, validation, test.
@@ -135,6 +139,7 @@ def client_images(
         augments=augments and has_pixels,
         partition_digest=partition_digest,
         bits=bits,
+        names=names,
     )
 
 

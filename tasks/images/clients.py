@@ -290,6 +290,7 @@ def _images(
         augments=augments,
         partition_digest=partition_digest,
         bits=raw.bits,
+        names=tuple(raw.names[index] for index in indices.tolist()) if raw.names else (),
     )
 
 

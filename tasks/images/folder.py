@@ -278,21 +278,29 @@ def raw_files(
         raise DataError(f"{folder} holds no images; allowed is {LAYOUTS}", key="no-images")
     files, labels, roles = zip(*samples, strict=True)
     stored_roles = np.array(roles, dtype=np.int64) if has_test else None
+    names = [_place(file, folder) for file in files]
     # The bits of all files, so that every subset is read in the same way.
     depth = Depth(partial(common_bits, files))
     return RawImages(
         labels=np.array(labels, dtype=np.int64),
         class_names=tuple(class_names),
         roles=stored_roles,
-        read=partial(_read, folder, files, depth=depth),
+        read=partial(_read, folder, files, names, depth=depth),
         content=lambda index: Path(files[index]).read_bytes(),
         depth=depth,
+        names=names,
     )
+
+
+def _place(file: str, folder: Path) -> str:
+    """The path of a file from a folder, with escapes for bytes that are not UTF-8."""
+    return os.path.relpath(file, folder).encode(errors="backslashreplace").decode()
 
 
 def _read(
     folder: Path,
     files: Sequence[str],
+    names: Sequence[str],
     indices: Integers,
     size: int,
     channels: int,
@@ -300,7 +308,7 @@ def _read(
 ) -> Tensor:
     return read_images(
         str(folder),
-        lambda index: os.path.relpath(files[index], folder),
+        lambda index: names[index],
         lambda index: decoded(files[index], depth),
         indices,
         size,

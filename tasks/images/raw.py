@@ -68,6 +68,8 @@ class RawImages:
     depth : Depth or None
         The bits of files with 16 bits per channel, which `read` takes as its argument `depth`; None
         without such files.
+    names : sequence of str, (n,)
+        The path of each image from its folder; empty for images that are no files.
     """
 
     task: ClassVar[str] = "images"
@@ -79,6 +81,7 @@ class RawImages:
     users: Integers | None = None
     content: Callable[[int], bytes] | None = None
     depth: Depth | None = None
+    names: Sequence[str] = ()
 
     @property
     def bits(self) -> int:

@@ -155,6 +155,20 @@ def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
     assert notes["model"] == "global"
 
 
+def test_the_images_of_the_runs_own_folder_have_their_files_names(pictures, tmp_path, capsys):
+    folder = tmp_path / "pictures"
+    shutil.copytree(pictures[0] / "classes", folder)
+    settings = {"clients": 2, "num_rounds": 1, "fine_tune_epochs": 0, "dataset": str(folder)}
+    result = run(tmp_path / "results", method="fedavg", **settings)
+    shutil.copytree(folder, tmp_path / "copy")
+    rows, _ = ask(capsys, result.path, tmp_path / "copy")
+    by_file = {row["image"]: row["class"] for row in rows}
+    parts: list[tuple[object, ...]] = [(), ("--client", 0), ("--client", 1)]
+    of_parts = [row for part in parts for row in ask(capsys, result.path, folder, *part)[0]]
+    assert sorted(row["image"] for row in of_parts) == sorted(by_file)
+    assert {row["image"]: row["class"] for row in of_parts} == by_file
+
+
 # The user's own images
 
 
