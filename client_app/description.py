@@ -3,9 +3,10 @@
 from typing import Any
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.data import class_names, has_small_class, statistics
+from curvfed.client_app.data import Data, class_names, has_small_class, statistics
 from curvfed.strategies.base.abilities import StartsFromAll
 from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Description
 
 
@@ -20,6 +21,19 @@ def describe(client: Client) -> Description:
     client.guard.check()
     data = client.data
     num_partitions = client.node.num_partitions if data.partition_digest else 0
+    return description_of(
+        data,
+        client.config,
+        digest=client.digest,
+        num_partitions=num_partitions or 0,
+        group=client.group if client.config.is_masked else (),
+        min_holders=client.node.min_holders if client.config.is_masked else 0,
+        statistics=_statistics(client),
+    )
+
+
+def description_of(data: Data, config: RunConfig, digest: str, **of_node: Any) -> Description:
+    """The description of a client's data, with further fields that the node decides."""
     return Description(
         task=data.task,
         space=data.space,
@@ -27,13 +41,10 @@ def describe(client: Client) -> Description:
         num_features=data.num_features,
         shape=data.shape,
         bits=getattr(data, "bits", 0),
-        class_names=class_names(data, client.config),
-        digest=client.digest,
+        class_names=class_names(data, config),
+        digest=digest,
         partition_digest=data.partition_digest,
-        num_partitions=num_partitions or 0,
-        group=client.group if client.config.is_masked else (),
-        min_holders=client.node.min_holders if client.config.is_masked else 0,
-        statistics=_statistics(client),
+        **of_node,
     )
 
 

@@ -76,8 +76,9 @@ def preflight(request: Request) -> Request:
 def look_for_notes(request: Request) -> tuple[list[str], Data | None]:
     """The notes on the data of the first `MAX_LINES` clients, and the data of the first one, as
     `look_at_data`."""
-    lines, data = look_at_data(request, MAX_LINES)
-    return [line for line in lines if line.startswith(NOTE)], data
+    lines, held = look_at_data(request, MAX_LINES)
+    first = next(iter(held.values()), None)
+    return [line for line in lines if line.startswith(NOTE)], first
 
 
 def check_machine(request: Request) -> None:
@@ -96,7 +97,7 @@ def check_machine(request: Request) -> None:
 
 def look_at_data(
     request: Request, clients: int = 1, downloads: bool = True
-) -> tuple[list[str], Data | None]:
+) -> tuple[list[str], dict[int, Data]]:
     """Describe the places of the data and the data of a client for each data set.
 
     The data are loaded as the clients load them, into the same cache.
@@ -112,8 +113,8 @@ def look_at_data(
     Returns
     -------
     lines : list of str
-    data : Data or None
-        The data of the first client.
+    held : dict of int to Data
+        The data that were loaded, by client.
 
     Raises
     ------
@@ -123,6 +124,7 @@ def look_at_data(
     """
     config = request.config
     first: Data | None = None
+    held: dict[int, Data] = {}
     with _naming("dataset", config.dataset):
         places = _places(request)
         lines = [line for place in places for line in f"data: {place.text}".splitlines()]
@@ -137,7 +139,6 @@ def look_at_data(
         number = request.num_supernodes
         num_loaded = 1 if config.dataset == OWN else min(max(clients, len(places)), number)
         num_lines = max(MAX_LINES, len(places))
-        held: dict[int, Data] = {}
         for client in range(num_loaded):
             # Client p has data of set p modulo their number.
             if places[client % len(places)].exists or downloads:
@@ -178,7 +179,7 @@ def look_at_data(
     if has_test_data:
         with naming:
             lines.append(_test_data(request, first))
-    return lines, first
+    return lines, held
 
 
 def _scored(held: Sequence[Data]) -> list[str]:

@@ -55,18 +55,22 @@ def check(
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import MAX_CLIENTS, check_machine, look_at_data
     from curvfed.deployments.simulation import simulation_plan
+    from curvfed.deployments.start_warnings import start_warnings
     from curvfed.server_app.secure.groups import check_secure_sums
 
     check_machine(request)
-    lines, data = look_at_data(request, MAX_CLIENTS, downloads=False)
+    lines, held = look_at_data(request, MAX_CLIENTS, downloads=False)
+    data = next(iter(held.values()), None)
     console.print(key_table(request, data, everything))
     if request.resolved.is_masked:
         lines += check_secure_sums(request.resolved, request.num_supernodes)
         lines += _few_for_nodes(request.num_supernodes)
     if data is not None and (size := int(data.train.sum())):
         lines += filter(None, [request.resolved.guard.cost(size)])
-    if unread := unread_keys(request.config):
-        lines.append(f"{NOTE}{unread}")
+    warnings = [unread_keys(request.config)]
+    if len(held) == request.num_supernodes:
+        warnings += start_warnings(request.resolved, held)
+    lines += [f"{NOTE}{warning}" for warning in dict.fromkeys(warnings) if warning]
     lines += simulation_plan(request.config, request.num_supernodes)
     for line in lines:
         console.print(line, soft_wrap=True)

@@ -157,7 +157,7 @@ def _print_expectation(request: Request, expectation: Any) -> None:
     from curvfed.deployments.preflight import look_at_data
 
     # The shapes are those of all links, not of the first client's, and so are the notes.
-    _, all_data = look_at_data(replace(request, num_supernodes=1))
+    _, held = look_at_data(replace(request, num_supernodes=1))
     console = open_console()
     expected = expectation(request.resolved)
     if expected is None:
@@ -167,7 +167,7 @@ def _print_expectation(request: Request, expectation: Any) -> None:
             key="not-a-hierarchy",
         )
     _print(expected.table, console)
-    for note in getattr(all_data, "notes", []):
+    for note in getattr(held.get(0), "notes", []):
         console.print(f"note: {note}", soft_wrap=True)
     console.print(expected.sentence(), soft_wrap=True)
     console.print("This measures it on these links:")
