@@ -52,23 +52,24 @@ def run_folder(path: Path) -> Path:
     for place in places:
         if any((place / name).exists() for name in RUN_FILES):
             return place
-    neighbours = results if path.name == str(path) else places[0].parent
     text = " nor in ".join(dict.fromkeys(map(str, places)))
     raise NoRunError(
-        f"{path} is not the directory of a run: no {' or '.join(RUN_FILES)} in {text}"
-        f"; {_newest_runs(neighbours)}",
+        f"{path} is not the directory of a run: no {' or '.join(RUN_FILES)} in {text};"
+        f" allowed is a run directory, or the name of one in {results};"
+        f" {_newest_runs(places[0], results if path.name == str(path) else places[0].parent)}",
         key="not-a-run",
     )
 
 
-def _newest_runs(results: Path) -> str:
-    """The names of the newest completed runs in a folder, in words."""
-    runs = [run for run in results.glob("*") if stored_status(run).startswith("completed")]
-    runs.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
-    names = [folder.name for folder in runs[:MOST_LISTED]]
-    if not names:
-        return f"{results} has no completed run"
-    return f"the newest runs in {results} are {', '.join(names)}"
+def _newest_runs(*folders: Path) -> str:
+    """The names of the newest completed runs in the first folder that has any, in words."""
+    for results in folders:
+        runs = [run for run in results.glob("*") if stored_status(run).startswith("completed")]
+        runs.sort(key=lambda folder: folder.stat().st_mtime, reverse=True)
+        if runs:
+            names = [folder.name for folder in runs[:MOST_LISTED]]
+            return f"the newest runs in {results} are {', '.join(names)}"
+    return f"{folders[-1]} has no completed run"
 
 
 def is_same_name(dataset: str, data: str) -> bool:

@@ -3,6 +3,7 @@ command can be used, before anything is computed."""
 
 import os
 import socket
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,9 +113,21 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:
         fault = f"and there is no folder {folder}; allowed is a file in a folder that is there"
     elif not os.access(folder, os.W_OK):
         fault = f"and this user may not write to {folder}; allowed is a file in another folder"
+    elif reason := _refusal(folder):
+        fault = f"and {folder} takes no file ({reason}); allowed is a file in another folder"
     else:
         return
     raise UsageError(f'out is "{out}", {fault}', key="out")
+
+
+def _refusal(folder: Path) -> str:
+    """The reason why no file can be made in a folder; "" for none. Rights say too little: root has
+    them in places where nothing can be made."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def check_working_folder() -> None:
