@@ -10,6 +10,7 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.inputs import PredictError, check_data, check_out, run_folder
 from curvfed.deployments.terminal import open_console
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.errors import DataError
 
 
 def predict(
@@ -87,9 +88,9 @@ def predict(
     hyperfed (its logits are negative distances to the prototypes) and for spherefed (its logits are
     cosines).
 
-    Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
+    Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage or unreadable data.
     """
-    with failing(1, PredictError, ConfigError, OSError), failing(2, UsageError):
+    with failing(1, PredictError, ConfigError, OSError), failing(2, UsageError, DataError):
         check_out(out, data)
         path = run_folder(folder)
         check_data(path, data)
@@ -98,7 +99,7 @@ def predict(
     from curvfed.deployments.predict.prediction import write_prediction
 
     options = trained.Options(show, most, known, label_key)
-    with failing(1, *trained.EXPECTED, OSError), failing(2, UsageError):
+    with failing(1, *trained.EXPECTED, OSError), failing(2, UsageError, DataError):
         run = trained.TrainedRun.read(path)
         prediction = trained.predict(run, data, client, state_path, not uncalibrated, options)
         write_prediction(prediction.table(), data, out)

@@ -10,6 +10,7 @@ from curvfed.deployments.application import expanded, failing
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.terminal import open_console
 from curvfed.strategies.base.figures import VALIDATION, find
+from curvfed.tasks.errors import DataError
 
 SCORES = ("score", "accuracy", VALIDATION)
 """The printed scores of the client."""
@@ -35,14 +36,14 @@ def adapt(
     names a part that no client of the run had. The command prints the client's scores, and how to
     predict with DIR.
 
-    Exit status: 0 adapted, 1 it cannot be done, 2 wrong usage.
+    Exit status: 0 adapted, 1 it cannot be done, 2 wrong usage or unreadable data.
     """
     # These imports take seconds, and help shows at once.
     from curvfed.deployments.predict import EXPECTED, TrainedRun
     from curvfed.extensions.adapt.commands.adapt import adapt as adapt_run
     from curvfed.strategies.base.training import TrainingError
 
-    with failing(1, *EXPECTED, TrainingError, OSError), failing(2, UsageError):
+    with failing(1, *EXPECTED, TrainingError, OSError), failing(2, UsageError, DataError):
         number, scores = adapt_run(TrainedRun.read(folder), data, out, client)
     table = Table(f"client {number}", "before", "after")
     for name in SCORES:

@@ -14,6 +14,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 from stored import write_arrays
 
+from curvfed.deployments.commands.command import main
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 
@@ -233,8 +234,9 @@ def test_files_that_are_no_points_are_named(uniform, capsys, tmp_path):
     }
     for content, words in contents.items():
         (tmp_path / "a.csv").write_text(content)
-        said = refused(capsys, uniform.path, tmp_path / "a.csv")
+        said = refused(capsys, uniform.path, tmp_path / "a.csv", status=2)
         assert words in said
+        assert main(["check", "method=hull", f"dataset={tmp_path / 'a.csv'}"]) == 2
 
 
 def spoil(path: Path, change) -> None:
