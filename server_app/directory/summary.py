@@ -17,7 +17,7 @@ from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.figure import RUN
-from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, names
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY, names
 from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.amounts import amount
@@ -53,7 +53,9 @@ def summary(
     last = state.scored.get("last", [])
     calibrated = state.scored.get("calibrated")
     metrics = figures.pop("metrics") | aggregation
-    metrics |= trivial_scores(federation.descriptions)
+    has_scores = metrics.get(federation.metric, figures[PERSONAL_ACCURACY]) is not None
+    # Beside no personal score, the score of the trivial answer at the clients compares nothing.
+    metrics |= trivial_scores(federation.descriptions if has_scores else {})
     metrics |= {
         "heterogeneity": federation.heterogeneity(),
         "replies_dropped": int(totals.get("dropped", 0)),

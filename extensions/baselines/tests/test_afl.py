@@ -56,6 +56,7 @@ def test_rounds_change_nothing(rounds, tmp_path):
 def test_a_classifier_before_its_calibration_is_neither_scored_nor_warned_of(tmp_path, caplog):
     result = run(tmp_path, **QUICK["images"] | {"method": "afl", "num_rounds": 0})
     assert result.summary["personal_accuracy_mean"] is None
+    assert result.summary["metrics"]["majority_accuracy"] is None
     run(tmp_path, "rounds", **QUICK["images"] | {"method": "afl", "num_rounds": 1})
     assert "below that of the trivial answer" not in caplog.text
 
