@@ -1,5 +1,6 @@
 """The name of a run, and whether a run may begin under it or resume the run of that name."""
 
+import json
 import os
 import tempfile
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.strategies.base.run_keys import OF_THE_SERVER, RunKeys
 from curvfed.strategies.config.parse import parse, read_settings
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten, plain
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks import plugins
@@ -150,13 +151,18 @@ def check_same_run(config: RunConfig, path: Path) -> dict[str, Any]:
             continue
         if fixed:
             raise ConfigError(
-                f"resume = true: {key} = {value!r}, but the run began with {before.get(key)!r};"
-                " allowed is the same value",
+                f"resume = true: {key} = {_quoted(value)}, but the run began with"
+                f" {_quoted(before.get(key))}; allowed is {key}={plain(before.get(key))}",
                 key="changed-key",
             )
         changed[key] = before.get(key)
     check_model_code(path, config.model)
     return changed
+
+
+def _quoted(value: Any) -> str:
+    """A value as `config.toml` has it."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def checkpoints_of(path: Path) -> Store:

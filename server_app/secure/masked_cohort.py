@@ -18,6 +18,7 @@ from curvfed.strategies.base.run_keys import OF_THE_SERVER
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.holders import COUNT_MODULUS, few_stay, holders_needed
 from curvfed.strategies.config.masked import basis_of
+from curvfed.strategies.config.run_config import plain
 from curvfed.strategies.config.secure_phases import (
     MASKED,
     Opening,
@@ -290,7 +291,7 @@ class MaskedCohort(Cohort):
         if error.kind != OTHER_BASIS:
             return ""
         changed = self.run.directory.changed.items()
-        keys = [f"{key} = {value!r}" for key, value in changed if key not in OF_THE_SERVER]
+        keys = [f"{key}={plain(value)}" for key, value in changed if key not in OF_THE_SERVER]
         return f": {', '.join(keys)}" if keys else ", num-rounds among them"
 
     def _ask_for_vectors(

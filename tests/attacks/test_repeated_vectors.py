@@ -64,7 +64,7 @@ def test_a_round_that_all_have_answered_needs_the_keys_that_it_began_with(tmp_pa
     text = str(caught.value)
     assert "partition 0, partition 1, partition 2: its vector" in text
     assert text.count("other configuration") == 1
-    assert "that it began with: num-rounds = 1" in text
+    assert "that it began with: num-rounds=1" in text
 
 
 def test_a_ledger_knows_the_vector_of_a_sum_also_after_a_restart(tmp_path):

@@ -29,7 +29,10 @@ def test_it_is_opened_with_its_own_split(tmp_path):
     path = made_before(tmp_path, links__trained_ends=False, **settings)
     assert curvfed.load(path).config["links.trained-ends"] is False
     assert RunFiles(path).config["links.trained-ends"] is False
-    with pytest.raises(ConfigError, match="trained-ends = True, but the run began with False"):
+    with pytest.raises(
+        ConfigError,
+        match=r"trained-ends = true, but the run began with false; allowed is .*trained-ends=false",
+    ):
         run(tmp_path, num_rounds=2, resume=True, **settings)
     resumed = run(tmp_path, num_rounds=2, resume=True, links__trained_ends=False, **settings)
     assert len(resumed.rounds) > 1

@@ -197,7 +197,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     ("settings", "key", "text"),
     [
         ({"clients": 5}, "changed-data", "partitions"),
-        ({"data_dir": "nowhere", "dataset": "cora"}, "changed-key", "dataset = 'cora'"),
+        ({"data_dir": "nowhere", "dataset": "cora"}, "changed-key", 'dataset = "cora"'),
         ({"min_replies": 9}, "changed-key", "min-replies = 9"),
         ({"seed": 1}, "changed-key", "seed = 1"),
     ],
