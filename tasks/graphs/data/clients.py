@@ -34,7 +34,7 @@ from curvfed.tasks.graphs.data.partition import (
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import csr, select_rows
-from curvfed.tasks.kinds import UNKNOWN_HINT
+from curvfed.tasks.kinds import KINDS, UNKNOWN_HINT
 from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import source_of
 
@@ -193,9 +193,10 @@ def _history(
             for role in raw.split.absent
         ]
     if raw.edge_weights is not None:
+        networks = ", ".join(KINDS["nodes"].models)
         steps.append(
-            "convolutions by the normalised adjacency use the weights of the edges, all else"
-            " ignores them"
+            f"the edges have weights, which the networks {networks} use; another package's network"
+            " uses them if it multiplies by the adjacency"
         )
     if 0 < spec.batch_size < len(raw.labels):
         steps.append(

@@ -300,7 +300,9 @@ def test_the_classes_of_a_new_folder_may_lie_at_another_level(level, tmp_path, c
         assert notes["accuracy on all images"] == f"{right:.4f}"
         assert notes["images"] == f"{sum(counts.values())}, {sum(counts.values())} to score on"
     write_classes(tmp_path / "domains", {"x/a": 2, "x/b": 2, "y/a": 2, "y/b": 2})
-    assert "the classes are ambiguous" in refused(capsys, result.path, tmp_path / "domains")
+    assert "the classes are ambiguous" in refused(
+        capsys, result.path, tmp_path / "domains", status=2
+    )
 
 
 def write_16_bits(folder: Path, classes: dict[str, int], num: int = 12) -> None:
@@ -336,7 +338,7 @@ def test_an_image_above_the_bits_of_the_run_is_refused(tmp_path, capsys):
     keys = {"method": "fedavg", "clients": 2, "num_rounds": 1}
     result = run(tmp_path / "results", dataset=str(tmp_path / "deep"), **keys)
     write_16_bits(tmp_path / "new", {"bright": 60000}, num=1)
-    text = refused(capsys, result.path, tmp_path / "new/bright/00.png")
+    text = refused(capsys, result.path, tmp_path / "new/bright/00.png", status=2)
     for words in ("00.png", "60000", "12 bits", "images.bits"):
         assert words in text
 

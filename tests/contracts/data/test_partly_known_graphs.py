@@ -120,6 +120,7 @@ def test_edge_weights_are_normalised_as_by_pytorch_geometric(tmp_path, name):
     torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-7)
     for client in load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", 3):
         assert client.numbers is not None
+        assert "networks gcn, gated, mean, lorentz, split use" in client.history
         assert client.edge_weights is not None
         dense = torch.zeros(NODES, NODES).index_put((both[0], both[1]), doubled)
         assert torch.equal(client.edge_weights, dense[tuple(client.numbers[client.edge_index])])
