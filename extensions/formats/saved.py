@@ -14,7 +14,7 @@ from curvfed.extensions.formats.rows import IMAGE_COLUMNS, column_type, point_co
 from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.class_names import names_listed, number_labels
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.images.folder import read_images
+from curvfed.tasks.images.decoding import read_images
 from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
 from curvfed.tasks.images.pictures import pixels
 from curvfed.tasks.images.raw import RawImages

@@ -14,7 +14,7 @@ from torch import Tensor
 from curvfed.geometry.arrays import Array
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.folder import picture, read_images
+from curvfed.tasks.images.decoding import picture, read_images
 from curvfed.tasks.images.raw import RawImages, pixels_of
 
 
