@@ -18,6 +18,7 @@ from curvfed.deployments.processes import LOOPBACK, is_open
 from curvfed.extensions.cluster.commands import (
     ClusterError,
     ToleratedError,
+    database,
     node_config,
     registry,
 )
@@ -137,7 +138,7 @@ def server_checks(
     runs = [(results or home() / "results") / name for name in names]
     always = (DOCTOR, START, STATUS)
     authority = folder.authority[0]
-    remedy = registry.database_remedy(folder)
+    remedy = database.database_remedy(folder)
     checks = [
         Check("flower", partial(_describe_flower, folder.api_port)),
         Check("certificate", partial(check_certificate, authority), renew),
@@ -147,7 +148,7 @@ def server_checks(
     checks += [_key_check(key) for key in keys if key.exists()]
     checks += [
         Check("ports", partial(_check_ports, folder, bind), commands=(START,)),
-        Check("database", partial(registry.check_database, folder), remedy, always),
+        Check("database", partial(database.check_database, folder), remedy, always),
         Check(
             "registered",
             partial(registry.check_registered, folder),

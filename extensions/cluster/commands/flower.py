@@ -9,7 +9,7 @@ import typer
 
 from curvfed.deployments import patient_flower
 from curvfed.deployments.processes import LOOPBACK, free_ports
-from curvfed.extensions.cluster.commands import registry
+from curvfed.extensions.cluster.commands import database, registry
 from curvfed.extensions.cluster.commands.flower_commands import (
     Command,
     flower_program,
@@ -37,7 +37,7 @@ def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPor
     folder = open_folder(ctx, is_changed=True)
     run_checks(server_checks(folder, bind=bind), START)
     write_connection(folder)
-    registry.back_up_database(folder)
+    database.back_up_database(folder)
     registry.note_start(folder)
     command = flower_superlink(folder, bind, health_port)
     replace(command, words=[*PATIENT, *command.words]).show().become()

@@ -11,7 +11,7 @@ import typer
 
 from curvfed.deployments.application import expanded
 from curvfed.deployments.terminal import print_rows
-from curvfed.extensions.cluster.commands import ClusterError, registry
+from curvfed.extensions.cluster.commands import ClusterError, database, registry
 from curvfed.extensions.cluster.commands.flower_commands import BY, flwr
 from curvfed.extensions.cluster.commands.folder import (
     Node,
@@ -249,7 +249,7 @@ def doctor(
     else:
         server = open_folder(ctx)
         if restore:
-            registry.restore_database(server)
+            database.restore_database(server)
         checks = server_checks(server, results)
     wrong = run_checks(checks, DOCTOR)
     print(f"found wrong: {wrong}")

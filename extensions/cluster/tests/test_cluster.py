@@ -37,6 +37,7 @@ from curvfed.extensions.cluster.commands import (
     ToleratedError,
     certificates,
     checks,
+    database,
     forked_clients,
     registry,
     run,
@@ -706,7 +707,7 @@ def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path,
     with contextlib.closing(sqlite3.connect(folder.database)) as connection, connection:
         connection.execute("CREATE TABLE node (node_id TEXT)")
         connection.executemany("INSERT INTO node VALUES (?)", [("x" * 1000,)] * 100)
-    assert registry.check_database(folder).endswith("sound")
+    assert database.check_database(folder).endswith("sound")
     content = folder.database.read_bytes()
     folder.database.write_bytes(content[: int(share * len(content))])
     for command, stream in ("superlink", "err"), ("status", "out"):

@@ -20,7 +20,14 @@ from fleet import fleet_server
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
-from curvfed.extensions.cluster.commands import ClusterError, certificates, checks, link, registry
+from curvfed.extensions.cluster.commands import (
+    ClusterError,
+    certificates,
+    checks,
+    database,
+    link,
+    registry,
+)
 from curvfed.extensions.cluster.commands.flower_commands import ONE_PORT, Command
 from curvfed.extensions.cluster.commands.link import Link
 from curvfed.extensions.cluster.commands.setup import add_node, make_cluster
@@ -43,7 +50,7 @@ class Site:
                 "INSERT INTO node VALUES (?, 'north')", [(number,) for number in range(1000)]
             )
         connection.close()
-        registry.back_up_database(self.folder)
+        database.back_up_database(self.folder)
         for store in (self.checkpoints, self.personal):
             for stamp in (1, 2):
                 store.save(stamp, {"a": np.arange(100.0)}, {}, base=stamp - 1)
@@ -221,7 +228,7 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
     assert main([*cluster, "superlink"]) == 1
     assert "doctor --restore" in capsys.readouterr().err
     main([*cluster, "doctor", "--restore"])
-    assert "sound" in registry.check_database(site.folder)
+    assert "sound" in database.check_database(site.folder)
     connection = sqlite3.connect(site.folder.database)
     assert connection.execute("SELECT COUNT(*), MAX(node_id) FROM node").fetchall() == [(1000, 999)]
     connection.close()
@@ -230,7 +237,7 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
         socket.create_server(("127.0.0.1", site.folder.api_port)),
         pytest.raises(ClusterError, match="stop it first"),
     ):
-        registry.restore_database(site.folder)
+        database.restore_database(site.folder)
 
 
 # The configuration of a node, and its folder of state
@@ -362,7 +369,7 @@ def test_a_restore_on_a_full_disk_keeps_the_damaged_database(site, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("shutil.copyfile", full)
         with pytest.raises(OSError, match="No space left"):
-            registry.restore_database(site.folder)
+            database.restore_database(site.folder)
     assert site.folder.database.read_bytes() == before
-    registry.restore_database(site.folder)
+    database.restore_database(site.folder)
     assert site.folder.database.with_suffix(".damaged.db").read_bytes() == before
