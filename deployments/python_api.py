@@ -215,11 +215,12 @@ def simulate(
     request = check_request(settings, number)
     config = named(request.config)
     nodes = simulated_nodes(number)
-    if clients is None:
-        preflight(request)
-    else:
-        check_machine(request)
-        assign_data(nodes, clients, config)
+    with logged_from(logging.WARNING):  # the run itself logs how its data are read
+        if clients is None:
+            preflight(request)
+        else:
+            check_machine(request)
+            assign_data(nodes, clients, config)
     log_to_stdout()
     # By default in this process: records of a caller's classes and data stay visible.
     make_run = run_simulation if config.workers else run_in_process

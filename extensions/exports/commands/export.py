@@ -24,6 +24,7 @@ from curvfed.deployments.resources import check_output
 from curvfed.extensions.exports.commands.classifier_program import ClassifierProgram
 from curvfed.extensions.exports.commands.programs import Program, program_class
 from curvfed.geometry.arrays import Array
+from curvfed.strategies.run_log import logged_from
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.in_memory import KINDS, check_data
 from curvfed.tasks.stored_files import write_atomically
@@ -43,6 +44,7 @@ Outputs = list[Array]
 Answers = Callable[[Inputs], Outputs]
 
 
+@logged_from(logging.WARNING)  # the made-up inputs of the comparison are no data of the user
 def export(
     run: TrainedRun,
     out: Path,

@@ -1,6 +1,7 @@
 """Exported programs against the models that they come from, with torch or an ONNX runtime alone."""
 
 import json
+import logging
 import subprocess
 import sys
 import zipfile
@@ -56,6 +57,14 @@ def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
     largest = probabilities.max(dim=1).values.numpy()
     assert np.abs(table["probability"].to_numpy() - largest).max() <= exports.LIMIT
     assert table["class"].tolist() == [str(number) for number in classes.tolist()]
+
+
+def test_the_samples_of_an_export_are_in_no_log(own_home, tmp_path, caplog):
+    trained = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, embedding_dim=8)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="curvfed"):
+        trained.export(tmp_path / "model.pt2", client=1)
+    assert not caplog.messages
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -384,6 +385,13 @@ def test_the_page_runs(tmp_path, monkeypatch):
         exec(compile(block, "docs/python.md", "exec"), names)
     assert len(blocks) > 3
     assert (tmp_path / "rounds.png").exists()
+
+
+def test_a_quiet_run_logs_warnings_alone_where_an_earlier_run_has_set_up_the_log(tmp_path, caplog):
+    _, (file, *_) = nodes(tmp_path)
+    with caplog.at_level(logging.INFO, logger="curvfed"):
+        curvfed.simulate("fedavg", file, num_supernodes=2, **SMALL)
+    assert not [record for record in caplog.records if record.levelno < logging.WARNING]
 
 
 @pytest.mark.parametrize("data", ["graph.pt", Path("graph.pt"), {"a": "graph.pt"}, [], 3])
