@@ -11,7 +11,7 @@ from curvfed.server_app.answer import Answer, Question, reason_texts
 from curvfed.server_app.cohort import Check, Cohort
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.group_keys import GroupKeys
-from curvfed.server_app.secure.groups import START_ALL, Group, Groups
+from curvfed.server_app.secure.groups import Group, Groups
 from curvfed.server_app.secure.patience import ask_patiently
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.run_keys import OF_THE_SERVER
@@ -40,6 +40,11 @@ from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Parts, Repl
 
 EXCHANGES = 3
 """Maximum number of exchanges of keys in a phase. Each follows the restart of a member."""
+
+RESUME = (
+    "a group is summed once all its nodes are there and take part: then start or resume the run"
+)
+"""The remedy where nodes are absent, or refuse."""
 
 Sizes = tuple[int, int]
 """The modulus and the length of a group's vectors."""
@@ -357,7 +362,7 @@ class MaskedCohort(Cohort):
         if not failed:
             return answer
         place = self.run.place(answer.header)
-        remedy = f"; {START_ALL}" if self.groups.stated else ""
+        remedy = f"; {RESUME}" if self.groups.stated else ""
         left = answer.without(
             {member: reason for group, reason in failed.items() for member in group}
         )

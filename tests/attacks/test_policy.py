@@ -271,6 +271,20 @@ def test_a_sum_over_few_nodes_is_refused():
         Policy().check_contributors(2)
 
 
+def test_nodes_that_refuse_a_sum_for_one_reason_give_it_once(tmp_path):
+    """The remedy is not to start them: they are there."""
+    points = [blobs("02", seed=seed) for seed in range(3)]
+    nodes = with_policy(
+        tmp_path, nodes_of(tmp_path / "nodes", points), "[sums]\ncontributors = 4\n"
+    )
+    with pytest.raises(RoundError) as caught:
+        hull_run(tmp_path, nodes=nodes)
+    refused = "this node takes no part in a secure sum over 3 nodes: [sums] contributors = 4"
+    said = f"partition 0, partition 1, partition 2: {refused} in its policy; a group is summed once"
+    assert said in str(caught.value)
+    assert "start all nodes" not in str(caught.value)
+
+
 # --- Errors, digests, files, phases
 
 

@@ -136,7 +136,8 @@ def test_a_run_in_which_everybody_fails_names_the_reasons(tmp_path):
     """A step so large that every loss is NaN in the second local epoch."""
     with pytest.raises(
         RoundError,
-        match=r"round 1, train: 0 good replies of 3, needed are 1 .* partition 0, partition 1, partition 2: the loss is ",
+        match=r"round 1, train: 0 good replies of 3, needed are 1 .*\. partition 0, partition 1,"
+        " partition 2: the loss is ",
     ):
         run(tmp_path, learning_rate=1e30, local_epochs=3)
     summary = Run(tmp_path / "run").summary
