@@ -129,6 +129,12 @@ def _one_answer(config: RunConfig, federation: Federation, state: State) -> str:
     )
 
 
+UNMEASURED_PRIVATE = (
+    "nothing measures this run: in a private run scores stay at the clients; public examples at the"
+    " server (test-data) score a model that all clients share"
+)
+
+
 def _unmeasured(config: RunConfig, federation: Federation, state: State) -> str:
     """A run without any accuracy."""
     figures = personal_figures(state.latest, federation.descriptions, state.cohort)
@@ -138,7 +144,7 @@ def _unmeasured(config: RunConfig, federation: Federation, state: State) -> str:
         scored = state.scored.get("last")
     if figures[PERSONAL_ACCURACY] is not None or scored:
         return ""
-    return kind.words.unscored
+    return UNMEASURED_PRIVATE if config.guard.is_private else kind.words.unscored
 
 
 def _few_tests(config: RunConfig, federation: Federation, state: State) -> str:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from app_runs import QUICK, forged, partition_of, real_nodes, rows, run
 from graph_fixtures import user_fields
+from guards import needs_privacy
 
 from curvfed.extensions.warnings.data_warnings import data_warnings
 from curvfed.extensions.warnings.figure_warnings import FigureWarnings
@@ -225,6 +226,16 @@ def test_a_run_that_measures_nothing_says_so(shares, tmp_path, caplog):
     ).summary["warnings"]
     assert not about(half, "nothing measures")
     assert len(about(half, "client 0 has no test examples")) == shares
+
+
+@needs_privacy
+def test_a_private_run_without_a_score_does_not_blame_the_clients_test_examples(tmp_path):
+    keys = {"method": "fedavg", "dp__unit": "record", "dp__epsilon": 8.0, "batch_size": 0}
+    own_tests = {"dataset": "digits", "images__pooled": True, "num_rounds": 1}
+    result = run(tmp_path, **keys | own_tests)
+    (sentence,) = about(result.summary["warnings"], "nothing measures this run")
+    assert "in a private run scores stay at the clients" in sentence
+    assert "give the clients" not in sentence
 
 
 @pytest.mark.parametrize("shares", [True, False])
