@@ -7,6 +7,7 @@ The imports of a method and of torch, which take seconds, wait until the words a
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ NUM_SUPERNODES = 10
 
 NOTE = "note: "
 """The beginning of lines about data that each command prints."""
+
+
+_KEY = re.compile(r"\s([\w.-]+)=")
+"""The key of a further pair in a word."""
 
 
 class UsageError(KeyedError, ValueError):
@@ -148,6 +153,7 @@ def _read_words(
     """The settings of each word, after the preset or file that they come from."""
     pairs = [word.partition("=") for word in words]
     _check_spaces(words)
+    _check_single(words, keys)
     check_keys({key: read_value(text, "") for key, equals, text in pairs if equals}, keys)
     for word, (key, equals, text) in zip(words, pairs, strict=True):
         if equals:
@@ -172,6 +178,25 @@ def _clients_of_run(path: Path, keys: Mapping[str, Value]) -> dict[str, Value]:
 
     number = RunFiles(path.parent).num_clients
     return {"num-supernodes": number} if number else {}
+
+
+def _check_single(words: Sequence[str], keys: Mapping[str, Value]) -> None:
+    """Refuse several pairs in one word, as `flwr run --run-config` takes them.
+
+    Raises
+    ------
+    UsageError
+    """
+    for word in words:
+        for place in _KEY.finditer(word):
+            before = word[: place.start()]
+            # Within quotes it is a part of the value.
+            if place[1] in keys and before.count('"') % 2 == 0 and before.count("'") % 2 == 0:
+                raise UsageError(
+                    f"{word!r} is several pairs in one word; allowed is a word for each, without"
+                    f" quotes around all: {word}",
+                    key="argument",
+                )
 
 
 def _check_spaces(words: Sequence[str]) -> None:

@@ -39,6 +39,12 @@ SLIPS = [
     (["simulate", "FedProx"], "did you mean method=fedprox?"),
     (["simulate", 'method = "hyperfed"'], "without one, here method=hyperfed"),
     (["simulate", "method", "=", "hyperfed"], "has a space beside its"),
+    (
+        ["simulate", 'method="fedavg" num-rounds=2'],
+        'without quotes around all: method="fedavg" num-rounds=2',
+    ),
+    (["check", "dataset=./my seeds=3"], "no folder my seeds=3"),
+    (["check", 'dataset="./my seed=3"'], "no folder my seed=3"),
     (["check", "seed", "1"], "did you mean seed=VALUE, without spaces?"),
     (["simulate", "--method", "flatland"], "keys have no dashes. Did you mean method=flatland?"),
     (["simulate", "--num_rounds=3"], "Did you mean num-rounds=3?"),
