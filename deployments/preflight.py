@@ -43,9 +43,10 @@ from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply
 from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import names_listed
-from curvfed.tasks.dataset import Place, dataset_class
+from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.places import Place
 from curvfed.tasks.registry import OWN, is_named, source_of
 
 MAX_CLIENTS = 100

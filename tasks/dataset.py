@@ -2,19 +2,20 @@
 
 import copy
 import logging
-import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 from curvfed.tasks import plugins, shipped
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import UNKNOWN, Decision, decide
+from curvfed.tasks.formats import UNKNOWN, decide
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.places import Place, folders_of, place_of
 from curvfed.tasks.public_data import Located, PublicData, find_path
 from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import data_set_of_package, source_of
@@ -47,26 +48,6 @@ class Spec:
                 if hasattr(table, name):
                     values.setdefault(name, getattr(table, name))
         return cls(**values)
-
-
-class Place(NamedTuple):
-    """The place of a data set, in words.
-
-    Attributes
-    ----------
-    text : str
-    exists : bool
-        Whether the files are on this machine.
-    notes : tuple of str
-        Notes for the user about the files.
-    decision : Decision or None
-        For a user's path, its format.
-    """
-
-    text: str
-    exists: bool = True
-    notes: tuple[str, ...] = ()
-    decision: Decision | None = None
 
 
 class Dataset(ABC):
@@ -339,7 +320,8 @@ class Dataset(ABC):
         """
         sources = self.sources()
         if sources:
-            return [self._public_place(source) for source in sources]
+            data_dir = self.spec.data_dir
+            return [place_of(source, partial(self.find, source), data_dir) for source in sources]
         if data_set_of_package(self.spec.dataset) is not None:
             return [Place(f"{self.spec.dataset}, by a package that is installed here")]
         located = self.locate()
@@ -355,36 +337,13 @@ class Dataset(ABC):
             return str(located.path)
         if len(located.files) == 1 and not located.files[0].is_dir():
             return str(located.files[0])
-        return _folders_of(located.files)
-
-    def _public_place(self, source: PublicData) -> Place:
-        """The place of a public data set, or the target of its download."""
-        if not source.folders:
-            return Place(f"{source.title}, {source.built_in}")
-        located = self.find(source)
-        if located is not None:
-            return Place(f"{source.title}, all files in {_folders_of(located.files)}")
-        source.check_published(self.spec.data_dir)
-        data_dir = self.spec.data_dir.expanduser()
-        target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a new folder"
-        folders = " nor in ".join(map(str, source.search_folders(data_dir)))
-        return Place(
-            f"{source.title} is not in {folders}; the run would try to download it to {target}, as"
-            f" does\n{source.command(data_dir)}",
-            exists=False,
-        )
+        return folders_of(located.files)
 
 
 def dataset_class(task: str) -> type[Dataset]:
     """The implementation for a task, imported where a run has such data."""
     implementation: type[Dataset] = KINDS[task].part("dataset")
     return implementation
-
-
-def _folders_of(files: Sequence[Path]) -> str:
-    """The folders of files and the folders among them, in words."""
-    folders = [path if path.is_dir() else path.parent for path in files]
-    return " and ".join(dict.fromkeys(map(os.path.normpath, folders)))
 
 
 def _log_history(source: str, examples: Any, partition_id: int = 0) -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from curvfed.tasks.class_names import names_listed
-from curvfed.tasks.dataset import Dataset, Place
+from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.images import encoder
 from curvfed.tasks.images.client_images import ClientImages
@@ -28,6 +28,7 @@ from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import has_batch_norm
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.places import Place
 from curvfed.tasks.public_data import Located, PublicData
 
 DIGITS = tuple("0123456789")

@@ -368,7 +368,7 @@ def test_a_run_on_a_file_goes_on_from_another_working_folder(tmp_path, monkeypat
     again = run(tmp_path, dataset="../here/data.pt", num_rounds=2, resume=True)
     assert again.summary["status"] == "completed"
     shutil.copy(data, tmp_path / "there")
-    with refuses("changed-key", "dataset = './data.pt'", error=ConfigError):
+    with refuses("changed-key", 'dataset = "./data.pt"', error=ConfigError):
         run(tmp_path, dataset="./data.pt", num_rounds=3, resume=True)
 
 
