@@ -247,14 +247,6 @@ def _notes_on_data(held: Mapping[int, Data]) -> list[str]:
 def _faults(data: Data) -> list[str]:
     """Possible faults of a client's data, in words."""
     notes = [*getattr(data, "notes", ())]
-    kind = KINDS[data.task]
-    if kind.has_classes and len(data.class_names) == 1 and len(data.labels):
-        notes.append(
-            f"all examples are of one class, {names_listed(data.class_names)}: every model that"
-            f" answers it is right. {kind.words.labels_hint}"
-        )
-    elif kind.has_classes and num_classes(data) == 1:
-        notes.append("all examples are of one class, and always answering it is right there")
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
         notes.append(f"{amount(num_blank, 'image')} of one value throughout, such as black")

@@ -100,7 +100,6 @@ def test_what_marks_a_missing_label_is_no_class_or_is_reported(tmp_path, caplog,
     keys = {
         "num_rounds": 1,
         "results_dir": tmp_path / "results",
-        "quiet": True,
         "dataset": tmp_path / "own.csv",
     }
     caplog.set_level("INFO", "curvfed")
