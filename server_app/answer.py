@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from curvfed.server_app.federation import Federation
+from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.base.figures import (
     BEFORE,
     MEANS,
@@ -304,11 +304,9 @@ def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int
 
 
 def reason_texts(reasons: Mapping[int, str], federation: Federation) -> list[str]:
-    """The reasons as text, each once, with its clients."""
-    clients: dict[str, list[str]] = {}
-    for partition, reason in reasons.items():
-        clients.setdefault(reason, []).append(federation.label(partition))
-    return [f"{names_listed(labels)}: {reason}" for reason, labels in clients.items()]
+    """The reasons as text, each once, with the first of its clients."""
+    labelled = {federation.label(partition): reason for partition, reason in reasons.items()}
+    return [f"{names_listed(names)}: {reason}" for names, reason in grouped(labelled)]
 
 
 def parts_size(parts: Parts) -> int:

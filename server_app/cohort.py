@@ -147,9 +147,8 @@ class Cohort(ABC):
             if others:
                 up[client] += parts_size(others)
         reasons = dict(sorted(reasons.items()))
-        if reasons:
-            for text in reason_texts(reasons, run.federation):
-                log.warning("%s: dropped the reply of %s", run.place(header), text)
+        for text in reason_texts(reasons, run.federation):
+            log.warning("%s: dropped the reply of %s", run.place(header), text)
         if run.fixed and template is not None:
             # Failed clients may have lost the fixed parameters; the next request sends them again.
             run.state.fixed_holders = sorted(

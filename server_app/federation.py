@@ -283,8 +283,8 @@ def _connected(grid: Grid, expected: int, wait: float) -> list[int]:
 
 
 def grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
-    """The names of the refused nodes, grouped by reason: clients that read the same files often
-    share one."""
+    """The names of the refused nodes or clients, grouped by reason: those that read the same files
+    often share one."""
     names_by_reason: dict[str, list[tuple[str, str]]] = {}
     for name, reason in refused.items():
         prefix = _SELF.match(reason)
