@@ -1,9 +1,7 @@
 """The resources of a run on a machine or in a Ray cluster, and whether the files and folders of a
 command can be used, before anything is computed."""
 
-import os
 import socket
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.gpus import visible_gpus
 from curvfed.deployments.processes import MAX_SOCKET_FOLDER, socket_folder
+from curvfed.tasks.stored_files import write_fault
 
 
 @dataclass(frozen=True)
@@ -111,23 +110,11 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:
         fault = "a folder; allowed is a file"
     elif not folder.is_dir():
         fault = f"and there is no folder {folder}; allowed is a file in a folder that is there"
-    elif not os.access(folder, os.W_OK):
-        fault = f"and this user may not write to {folder}; allowed is a file in another folder"
-    elif reason := _refusal(folder):
-        fault = f"and {folder} takes no file ({reason}); allowed is a file in another folder"
+    elif reason := write_fault(folder):
+        fault = f"and {reason}; allowed is a file in another folder"
     else:
         return
     raise UsageError(f'out is "{out}", {fault}', key="out")
-
-
-def _refusal(folder: Path) -> str:
-    """The reason why no file can be made in a folder; "" for none. Rights say too little: root has
-    them in places where nothing can be made."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)
 
 
 def check_working_folder() -> None:

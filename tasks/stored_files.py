@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -185,6 +186,16 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):  # also of an absent file, if its disk is read-only
             temporary.unlink()
+
+
+def write_fault(folder: Path) -> str:
+    """The reason why no file can be made in a folder, in words; "" for none. Rights say too little:
+    root has them in places where nothing can be made."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return ""
+    except OSError as error:
+        return f"{folder} takes no file: {error.strerror}"
 
 
 def make_private(folder: Path) -> None:

@@ -1,8 +1,6 @@
 """The name of a run, and whether a run may begin under it or resume the run of that name."""
 
 import json
-import os
-import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import OWN, is_own_data
+from curvfed.tasks.stored_files import write_fault
 
 FREE_TO_CHANGE = OF_THE_SERVER | {"num-rounds", "data-dir", "device", "threads", "early-stopping"}
 """Keys that may change when a run is resumed: the results so far do not depend on them. So may the
@@ -63,14 +62,8 @@ def check_name(config: RunConfig) -> None:
         check_same_run(config, path)
         check_rounds(config, checkpoints_of(path))
     place = next(place for place in (path, *path.absolute().parents) if place.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise unwritable(config, path, f"{place} is no folder that this user can write")
-    try:
-        # Rights say too little: root has them in places where nothing can be made.
-        with tempfile.TemporaryDirectory(prefix=".curvfed-", dir=place):
-            pass
-    except OSError as error:
-        raise unwritable(config, path, error.strerror) from None
+    if fault := write_fault(place):
+        raise unwritable(config, path, fault)
 
 
 def unwritable(config: RunConfig, path: Path, reason: str | None) -> ConfigError:

@@ -741,7 +741,7 @@ def test_results_that_cannot_be_written_are_refused_before_a_run_is_sent(folder,
     """By Flower the ServerApp would have written them to another folder."""
     (fake / "file").touch()
     results = str(fake / place)
-    expected = f'results-dir = "{results}": {results}/one cannot be made ({fake / "file"} is no'
+    expected = f'results-dir = "{results}": {results}/one cannot be made ({fake / "file"} takes no'
     with refuses("unwritable", expected, error=ConfigError):
         submitted(folder, fake, **{"results-dir": results})
     assert not (fake / "asked").exists()

@@ -2,7 +2,6 @@
 hierarchy lets expect, before any run."""
 
 import contextlib
-import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.amounts import amount
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import is_file_name
+from curvfed.tasks.stored_files import write_fault
 
 if TYPE_CHECKING:
     from curvfed.server_app.report.page import Table as PageTable
@@ -210,7 +210,8 @@ def read_dimensions(text: str) -> list[int]:
 
 
 def _check_folder(folder: Path, option: str) -> None:
-    """Refuse a folder that cannot be made or written, before the computation; make nothing.
+    """Refuse a folder that cannot be made or written, before the computation; nothing stays
+    created.
 
     Raises
     ------
@@ -219,12 +220,10 @@ def _check_folder(folder: Path, option: str) -> None:
     path = folder.absolute()
     try:
         place = next(place for place in (path, *path.parents) if place.exists())
-        fault = f"{place} is no folder that this user can write"
-        is_fit = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+        fault = write_fault(place)
     except OSError as error:  # a folder that this user may not enter, or too long a name
         fault = str(error.strerror)
-        is_fit = False
-    if not is_fit:
+    if fault:
         raise UsageError(
             f'{option} is "{folder}", which cannot be made or written ({fault}); allowed is a'
             " folder that can",

@@ -57,7 +57,7 @@ SLIPS = [
     (["predict", "runs/mine", "trees"], "the newest runs in "),
     (["predict", "runs", "trees"], "runs are made"),
     (["predict", "runs/mine", "trees"], "allowed is a run directory, or the name of one in "),
-    (["predict", "runs/made", "trees", "--out", "/proc/x.csv"], "and /proc takes no file ("),
+    (["predict", "runs/made", "trees", "--out", "/proc/x.csv"], "and /proc takes no file: "),
     (["predict", "runs/made", "new.pt"], 'DATA is "new.pt"; there is no such file or folder'),
     (
         ["predict", "runs/made", "trees", "--out", "classes.xml"],

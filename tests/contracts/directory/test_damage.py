@@ -214,7 +214,7 @@ def test_results_that_cannot_be_written_are_refused_before_anything_starts(
     (tmp_path / "file").touch()
     (tmp_path / "locked").mkdir()
     if place == "locked":
-        monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+        monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     monkeypatch.setattr(subprocess, "Popen", None)
     results = tmp_path / place / "results"
     assert main([command, "method=fedavg", "dataset=trees", f"results-dir={results}"]) == 2
