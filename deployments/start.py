@@ -38,8 +38,8 @@ def end_with(work: Callable[[], int]) -> NoReturn:
 
     The memory is left to the operating system: Python would take half a second to free torch's
     modules one by one. Threads and functions for the exit (`atexit`) end as always, those of the
-    modules that the work imports too, and an error ends the process by itself. Ctrl-C while the
-    work imports its modules ends it as later, with 130.
+    modules that the work imports too, and an error ends the process by itself. Ctrl-C ends it with
+    130, also while the work imports its modules.
     """
     status = 1
 

@@ -125,7 +125,7 @@ def check_same_run(config: RunConfig, path: Path) -> dict[str, Any]:
         raise ConfigError(
             f'run-name = "{path.name}": {path} is the renamed folder, or a copy, of the run'
             f' "{earlier.run_name}", and what its clients keep there belongs to that name;'
-            " name it so again to continue the run, a copy in another results-dir",
+            " give it that name again to continue the run, a copy in another results-dir",
             key="renamed-run",
         )
     before = flatten(earlier)

@@ -256,8 +256,8 @@ def check_private(path: Path) -> str:
 
 
 def check_node_key(private: Path, public: Path) -> str:
-    """Report that a node's private key is one that Flower can use, and that of its public key, if
-    this is here.
+    """Report that Flower can use a node's private key, and that its public key, if it is here,
+    belongs to it.
 
     Raises
     ------
