@@ -85,6 +85,10 @@ def check_data(
     DataError
         Names the fault and the requirement.
     """
+    if isinstance(item, list | tuple) and not item:
+        raise DataError(
+            f"{where}: the list is empty; it must hold at least one example", key="no-data"
+        )
     for form in FORMATS:
         raw: Raw | None = None
         if form.objects:

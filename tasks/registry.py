@@ -130,6 +130,8 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     name = dataset.lower()
     plugin_names = tuple(plugins.registered("datasets"))
     names = (*NAMED, *plugin_names)
+    if not dataset:
+        raise ValueError("allowed is a name or a path; `curvfed datasets` lists both")
     hint = f'. Write "./{dataset}" for the folder "{dataset}"' if Path(dataset).is_dir() else ""
     similar = did_you_mean(name, names, plugins.lister("datasets"))
     advice = f"; {BY_PATH[name]}" if name in BY_PATH else similar

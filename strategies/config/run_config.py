@@ -331,19 +331,31 @@ SYNONYMS = {
 
 
 def nearest_key(key: str, keys: Collection[str]) -> str:
-    """The synonym of an unknown key, or the key with the closest spelling; empty if none is
-    near."""
+    """The first of `nearest_keys`; empty if none is near."""
+    return next(iter(nearest_keys(key, keys)), "")
+
+
+def nearest_keys(key: str, keys: Collection[str]) -> list[str]:
+    """The synonym of an unknown key, or the keys of tables with this name, or the key with the
+    closest spelling."""
     spelled = kebab(key.lower())
     if spelled in SYNONYMS or spelled in keys:
-        return SYNONYMS.get(spelled, spelled)
-    return next(iter(near_names(spelled, keys)), "")
+        return [SYNONYMS.get(spelled, spelled)]
+    of_tables = [name for name in keys if name.rpartition(".")[2] == spelled]
+    return of_tables or near_names(spelled, keys)[:1]
 
 
 def key_hint(key: str, keys: Collection[str]) -> str:
-    """The end of a sentence about an unknown key: the nearest key, or the page with all."""
-    near = nearest_key(key, keys)
+    """The end of a sentence about an unknown key: that it is a table, the nearest keys, or the page
+    with all."""
+    spelled = kebab(key.lower())
+    inner = next((name for name in keys if name.startswith(f"{spelled}.")), "")
+    if inner:
+        return f'; it is a table of keys, such as "{inner}"'
+    near = nearest_keys(key, keys)
     if near:
-        return f'; did you mean "{near}"?'
+        names = " or ".join(f'"{name}"' for name in near)
+        return f"; did you mean {names}?"
     return did_you_mean(key, keys, "docs/configuration.md")
 
 

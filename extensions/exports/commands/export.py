@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import make_task
-from curvfed.deployments.inputs import PredictError, RequestError
+from curvfed.deployments.inputs import PredictError
 from curvfed.deployments.predict import READERS
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
@@ -30,6 +30,7 @@ from curvfed.tasks.in_memory import KINDS, check_data
 from curvfed.tasks.stored_files import write_atomically
 
 SUFFIXES = (".pt2", ".onnx")
+"""The endings of files; for a model of graphs the first alone."""
 
 LIMIT = 1e-5
 """Largest error of an exported program's probabilities on the samples."""
@@ -68,16 +69,17 @@ def export(
     UsageError, PredictError, MessageError, StoreError
         If the model is missing, if it cannot be exported, or if the program differs from it.
     """
-    check_output(out, SUFFIXES)
     if run.facts.task not in KINDS:
         raise PredictError(
             f"the run is on {run.facts.task}, whose embedding is in model.safetensors; allowed are"
             f" runs of {', '.join(KINDS)}",
             key="other-task",
         )
+    is_graph = KINDS[run.facts.task] in (RawGraph, RawGraphs)
+    check_output(out, SUFFIXES[:1] if is_graph else SUFFIXES)
     write = _torch_program
     if out.suffix.lower() == ".onnx":
-        _check_onnx(run, out)
+        _check_onnx(out)
         write = _onnx_program
     program, answers, metadata = _program(run, client, state_path, calibrated)
     generator = torch.Generator().manual_seed(0)
@@ -105,12 +107,7 @@ def export(
     return metadata | {"error": error}
 
 
-def _check_onnx(run: TrainedRun, out: Path) -> None:
-    if KINDS[run.facts.task] in (RawGraph, RawGraphs):
-        raise RequestError(
-            f'out is "{out}"; allowed for a model of graphs is a file that ends in .pt2',
-            key="out",
-        )
+def _check_onnx(out: Path) -> None:
     try:
         for name in ONNX_PACKAGES:
             importlib.import_module(name)

@@ -236,7 +236,7 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     """
     if not graphs:
         raise DataError(
-            f"{where}: the list is empty; it must hold a graph at least", key="no-graphs"
+            f"{where}: the list is empty; it must hold at least one graph", key="no-graphs"
         )
     without = sum(graph.get("x") is None for graph in graphs)
     if 0 < without < len(graphs):

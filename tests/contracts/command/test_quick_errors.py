@@ -23,6 +23,10 @@ for words in json.loads(sys.argv[1]):
 SLIPS = [
     (["check", "dataset=nothere.pt"], "no file nothere.pt, nor "),
     (["check", "dataset=./nothere"], "no folder nothere, nor "),
+    (["check", "dataset="], 'dataset = "": allowed is a name or a path'),
+    (["check", "gate=false"], 'did you mean "flatland.gate"?'),
+    (["check", "margin=1"], 'did you mean "points.margin" or "hyperfed.margin"?'),
+    (["check", "flatland=3"], '; it is a table of keys, such as "flatland.'),
     (["check", "dataset=trees/cora"], "allowed is the name of a data set"),
     (["check", "num-ronds=3"], 'did you mean "num-rounds"?'),
     (

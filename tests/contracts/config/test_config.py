@@ -221,6 +221,7 @@ def test_what_can_be_no_path_is_refused(key, path, tmp_path, monkeypatch):
         ("learning-rat", "learning-rate"),
         ("flatland.gates", "flatland.gate"),
         ("secure-sums", "secure-sum"),
+        ("gate", "flatland.gate"),
         ("num-clients", "num-supernodes"),
     ],
 )
@@ -228,6 +229,11 @@ def test_unknown_key_names_the_nearest(key, nearest):
     message = refused({key: 1})
     assert message.startswith(f'unknown key "{key}"')
     assert f'did you mean "{nearest}"' in message
+
+
+def test_a_table_that_is_given_a_value_is_named_as_one():
+    message = refused({"flatland": 3})
+    assert message.startswith('unknown key "flatland"; it is a table of keys, such as "flatland.')
 
 
 @pytest.mark.parametrize("key", ["seed.foo", "dataset.a", "method.f", "num-rounds.x"])
