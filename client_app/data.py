@@ -158,7 +158,7 @@ def check_fits(data: Data, facts: Facts) -> None:
         )
     if facts.num_features not in (0, data.num_features):
         raise DataError(
-            f"the data have {data.num_features} features per node, those of this run"
+            f"the data have {amount(data.num_features, 'feature')} per node, those of this run"
             f" {facts.num_features}",
             key="num-features",
         )

@@ -32,6 +32,7 @@ from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.strategies.methods import foreign_methods, listed
 from curvfed.strategies.run_log import log, log_to_stdout, logged_from
 from curvfed.tasks import plugins
+from curvfed.tasks.amounts import with_article
 from curvfed.tasks.registry import OWN
 
 __all__ = ["Run", "load", "simulate"]
@@ -121,8 +122,8 @@ def client_list(data: object) -> list[object]:
     clients = list(data) if isinstance(data, Iterable) and not is_single else []
     if not clients:
         raise UsageError(
-            f"data is a {type(data).__name__}{'' if is_single else ' without entries'}; allowed is"
-            " a list with a path or an object for each client, such as data=[a, b]",
+            f"data is {with_article(type(data).__name__)}{'' if is_single else ' without entries'};"
+            " allowed is a list with a path or an object for each client, such as data=[a, b]",
             key="data",
         )
     return clients
@@ -310,7 +311,8 @@ def load(path: str | os.PathLike[str]) -> Run:
     """
     if not isinstance(path, str | os.PathLike):
         raise UsageError(
-            f"path is a {type(path).__name__}; allowed is the path or the name of a run",
+            f"path is {with_article(type(path).__name__)}; allowed is the path or the name of a"
+            " run",
             key="not-a-run",
         )
     return Run(run_folder(Path(path)))

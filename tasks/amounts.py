@@ -24,6 +24,17 @@ def be(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
+def with_article(noun: str) -> str:
+    """A noun after its article, by its first letter.
+
+    Examples
+    --------
+    >>> [with_article("list"), with_article("int")]
+    ['a list', 'an int']
+    """
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def _plural(noun: str) -> str:
     if noun.endswith("y"):
         return f"{noun[:-1]}ies"

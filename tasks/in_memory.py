@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.tasks import plugins, shipped
+from curvfed.tasks.amounts import with_article
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import FORMATS
@@ -118,7 +119,7 @@ def check_data(
     if is_table or not (isinstance(item, list | tuple | dict) or hasattr(item, "stores")):
         entries = f" of {type(first).__name__}" if is_table else ""
         raise DataError(
-            f"{where} is a {type(item).__name__}{entries}; allowed is {ALLOWED}"
+            f"{where} is {with_article(type(item).__name__)}{entries}; allowed is {ALLOWED}"
             f"{plugins.absent_hint(*shipped.DATA)}",
             key="unsupported-data",
         )

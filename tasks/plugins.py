@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from curvfed.tasks.amounts import with_article
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.shipped import COMMANDS, SHIPPED
 
@@ -329,7 +330,8 @@ def model(name: str, *arguments: Any) -> Any:
         ) from error
     if not hasattr(module, "named_parameters"):
         raise DataError(
-            f'model "{name}" returns a {type(module).__name__} for {arguments}; allowed is a'
+            f'model "{name}" returns {with_article(type(module).__name__)} for {arguments};'
+            " allowed is a"
             " torch.nn.Module",
             key="model-factory",
         )
@@ -341,7 +343,7 @@ def _check_logits(name: str, num_classes: int, module: Any, inputs: Any, logits:
     """Refuse other logits than (n, num_classes), also more columns, which training would accept."""
     shape = getattr(logits, "shape", None)
     if shape is None:
-        returned = f"a {type(logits).__name__}"
+        returned = with_article(type(logits).__name__)
     else:
         # The number of rows may be that of a client's examples: it is not in the text.
         returned = f"a tensor ({', '.join(['n', *map(str, shape[1:])])})"

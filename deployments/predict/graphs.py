@@ -22,6 +22,7 @@ from curvfed.deployments.predict.prediction import (
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.config.run_config import open_dataset
 from curvfed.tasks import kinds
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import names_of
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import is_path
@@ -64,8 +65,8 @@ def graph_examples(
         )
     if graph.num_features != facts.num_features:
         raise PredictError(
-            f"{data} has {graph.num_features} features per node, the model of this run takes"
-            f" {facts.num_features}",
+            f"{data} has {amount(graph.num_features, 'feature')} per node, the model of this run"
+            f" takes {facts.num_features}",
             key="num-features",
         )
     notes = {}

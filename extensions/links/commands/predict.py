@@ -18,6 +18,7 @@ from curvfed.extensions.links.dataset import LinkDataset
 from curvfed.extensions.links.names import INVERSE, split_names
 from curvfed.extensions.links.ranking import KnownLinks
 from curvfed.strategies.config.build_method import build_model, model_spec
+from curvfed.tasks.amounts import with_article
 from curvfed.tasks.class_names import class_name, normalised
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.tables import ending, table_lines
@@ -131,7 +132,10 @@ def _check_options(options: Options) -> None:
     if show not in SHOWN:
         text = f'show is "{show}"; allowed is {", ".join(SHOWN)}'
     elif known_file is not None and not isinstance(known_file, str | os.PathLike):
-        text = f"known is a {type(known_file).__name__}; allowed is the path of a file of links"
+        text = (
+            f"known is {with_article(type(known_file).__name__)}; allowed is the path of a file of"
+            " links"
+        )
     elif not isinstance(count, int) or count < 1:
         text = f"most is {count!r}; allowed is a whole number >= 1"
     elif known_file is not None and show != "tails":

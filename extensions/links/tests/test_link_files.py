@@ -527,7 +527,7 @@ def test_numbers_and_graphs_in_memory_are_links():
         assert links_of(check_data("here", graph, tasks=("links",))) == pairs
     both_ways = {(head, tail) for head, _, tail in links_of(check_data("here", nx.path_graph(3)))}
     assert both_ways == {("0", "1"), ("1", "0"), ("1", "2"), ("2", "1")}
-    with pytest.raises(DataError, match=r"here is a int.*links as a list"):
+    with pytest.raises(DataError, match=r"here is an int.*links as a list"):
         check_data("here", 3)
     points = pd.DataFrame({"x": [0.1, 0.2], "y": [0.2, 0.1], "label": ["a", "b"]})
     with pytest.raises(DataError):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from curvfed.geometry.arrays import Integers
 from curvfed.tasks import plugins
-from curvfed.tasks.amounts import amount
+from curvfed.tasks.amounts import amount, be
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
@@ -184,12 +184,13 @@ def _history(
         steps.append(f"{drawer} draws the split{reason}")
     else:
         steps.append(raw.split.describe(_number(spec, record_split)))
-        sizes = masks.sum(dim=1)
+        sizes = masks.sum(dim=1).tolist()
         source = "the nodes in no part"
         if raw.split.absent == (VALIDATION,):
             source = "the training nodes"
         steps += [
-            f"no {ROLES[role]}_mask, so {sizes[role]} of {source} are drawn for {PURPOSES[role]}"
+            f"no {ROLES[role]}_mask, so {sizes[role]} of {source} {be(sizes[role])} drawn for"
+            f" {PURPOSES[role]}"
             for role in raw.split.absent
         ]
     if raw.edge_weights is not None:

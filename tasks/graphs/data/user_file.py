@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from curvfed.tasks.amounts import with_article
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.checked_parts import UNKNOWN, edge_weights, whole_numbers
@@ -294,7 +295,8 @@ def graph_fields(where: str, stored: object) -> dict[str, object]:
         if isinstance(value := fields.get(name), StandIn):
             kind = type(value).__name__
             raise DataError(
-                f"{where}: {name} is a {kind}; allowed is a tensor or an array; {STORE_AGAIN}",
+                f"{where}: {name} is {with_article(kind)}; allowed is a tensor or an array;"
+                f" {STORE_AGAIN}",
                 kind,
                 key="no-tensor",
             )

@@ -264,9 +264,11 @@ def test_personal_state_that_is_not_here_is_asked_for(runs, node, capsys, tmp_pa
 def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):
     own, nodes = graph_runs["fedavg"].path, runs["fedavg"].path
     torch.save(user_graphs(), tmp_path / "narrow.pt")
+    torch.save([graph | {"x": graph["x"][:, :1]} for graph in user_graphs()], tmp_path / "one.pt")
     write_user_graph(tmp_path / "nodes.pt")
     for path, name, words in (
         (own, "narrow", "3 features per node, the model of this run takes 6"),
+        (own, "one", "1 feature per node, the model"),
         (own, "nodes", "of nodes, the run's data of graphs"),
         (nodes, "narrow", "of graphs, the run's data of nodes"),
         (nodes, "nodes", "8 features per node, the model of this run takes 300"),

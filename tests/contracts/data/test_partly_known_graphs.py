@@ -81,6 +81,10 @@ def test_a_validation_part_is_drawn_by_the_seed_and_reported(tmp_path, caplog):
     with caplog.at_level("INFO", "curvfed"):
         GraphDataset(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache").client(0, 2)
     assert "no val_mask, so 6 of the training nodes are drawn for validation" in caplog.text
+    train = torch.arange(NODES) < 5
+    torch.save(user_fields() | {"train_mask": train, "test_mask": ~train}, tmp_path / "own.pt")
+    made = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
+    assert "so 1 of the training nodes is drawn for validation" in made.history
 
 
 def test_no_known_class_is_refused_in_training_alone(tmp_path):

@@ -167,7 +167,8 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     [
         ("graph.pt", r"data\[0\]: no file or folder graph.pt; allowed is a path"),
         (Data(edge_index=torch.zeros(2, 0, dtype=torch.long)), r"data\[0\]: x must be a tensor"),
-        ([], r"data\[0\]: the list is empty"),
+        (3, r"data\[0\] is an int; allowed is a graph"),
+        ([], r"data\[0\]: the list is empty; it must hold at least one example"),
         (
             (np.zeros((4, 8, 8)), [0, 1, 0, 1]),
             r"data\[0\]: images are float64 of shape \(4, 8, 8\); allowed are uint8",
@@ -415,7 +416,7 @@ def test_wrong_arguments_of_a_run_are_named():
         (lambda: done.predict(images, client="0"), "client is '0'; the clients of this run are 0"),
         (lambda: done.predict(images, shown="tails"), "shown: no such option; allowed are show"),
         (lambda: done.predict(images, label_key="x"), "label-key is an option of runs on points"),
-        (lambda: curvfed.load(3), "path is a int; allowed is the path or the name of a run"),
+        (lambda: curvfed.load(3), "path is an int; allowed is the path or the name of a run"),
         (lambda: done.rounds, "rounds.csv cannot be read"),
         (lambda: done.clients, "clients.csv cannot be read"),
     ):
