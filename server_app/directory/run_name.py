@@ -133,22 +133,23 @@ def check_same_run(config: RunConfig, path: Path) -> dict[str, Any]:
     free = FREE_TO_CHANGE | config.resumable_keys
     changed = {}
     for key, value in now.items():
+        began = before.get(key)
         fixed = key not in free or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
         )
         # The run has named itself, and may have learned from its clients that they have data of
         # their own.
-        named_by_run = key == "run-name" or (key == "dataset" and before[key] == OWN)
-        is_equal = located(key, before.get(key)) == located(key, value)
+        named_by_run = key == "run-name" or (key == "dataset" and began == OWN)
+        is_equal = located(key, began) == located(key, value)
         if named_by_run or is_equal:
             continue
         if fixed:
             raise ConfigError(
-                f"resume = true: {key} = {_quoted(value)}, but the run began with"
-                f" {_quoted(before.get(key))}; allowed is {key}={plain(before.get(key))}",
+                f"resume = true: {key} = {_quoted(value)}, but the run began with {_quoted(began)};"
+                f" allowed is {key}={plain(began)}",
                 key="changed-key",
             )
-        changed[key] = before.get(key)
+        changed[key] = began
     check_model_code(path, config.model)
     return changed
 
