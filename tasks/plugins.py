@@ -331,8 +331,7 @@ def model(name: str, *arguments: Any) -> Any:
     if not hasattr(module, "named_parameters"):
         raise DataError(
             f'model "{name}" returns {with_article(type(module).__name__)} for {arguments};'
-            " allowed is a"
-            " torch.nn.Module",
+            " allowed is a torch.nn.Module",
             key="model-factory",
         )
     module.register_forward_hook(partial(_check_logits, name, arguments[-1]))

@@ -154,9 +154,8 @@ class ClientLinks(Examples):
         triples = torch.stack([rows[self.heads], numbers, rows[self.labels]], dim=1)
         if len(triples) and not (triples >= 0).all(dim=1).any():
             raise DataError(
-                f"none of the {len(triples)} links has two entities and a relation that the clients"
-                " of this run name; allowed are their names, and links without a relation only if"
-                " no client names one",
+                "no link has two entities and a relation that the clients of this run name; allowed"
+                " are their names, and links without a relation only if no client names one",
                 key="unknown-links",
             )
         return triples

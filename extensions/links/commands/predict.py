@@ -20,7 +20,7 @@ from curvfed.extensions.links.ranking import KnownLinks
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.tasks.amounts import with_article
 from curvfed.tasks.class_names import class_name, normalised
-from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.errors import DataError, did_you_mean
 from curvfed.tasks.tables import ending, table_lines
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -196,7 +196,10 @@ def _known_links(
         )
     else:
         link_sets = [LinkDataset.of_run(run.config).test(Path(known_file).expanduser())]
-    triples = torch.cat([links.numbered(names) for links in link_sets])
+    try:
+        triples = torch.cat([links.numbered(names) for links in link_sets])
+    except DataError as error:
+        raise PredictError(f'known is "{known_file}": {error}', key="known") from None
     triples = triples[(triples >= 0).all(dim=1)]
     entities, stated = split_names(names)
     if not tells_apart:

@@ -139,6 +139,9 @@ def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
     ):
         with pytest.raises(UsageError, match=f"{words}.*allowed is"):
             stored.predict(["cat"], **options)
+    heads.write_text("zebra\tungulate\nungulate\tbeast\n")
+    with pytest.raises(PredictError, match=r'known is ".*heads.tsv": no link has two entities'):
+        stored.predict(["cat"], known=str(heads))
     heads.write_text("")
     assert main(["predict", str(stored.path), str(heads)]) == 1
     assert main(["predict", str(stored.path), str(heads), "--uncalibrated"]) == 2
