@@ -44,7 +44,7 @@ from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Heade
 from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import dataset_class
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, EncoderError
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.places import Place
 from curvfed.tasks.registry import OWN, is_named, source_of
@@ -339,9 +339,12 @@ def _check_model(config: RunConfig, facts: Facts) -> None:
 
 @contextlib.contextmanager
 def _naming(key: str, value: str) -> Iterator[None]:
-    """Errors about data or a model name the key with its path or name."""
+    """Errors about data or a model name the key with its path or name; those about a frozen network
+    name their own key."""
     try:
         yield
+    except EncoderError as error:
+        raise ConfigError(str(error), key="data") from None
     except (DataError, MessageError) as error:
         raise ConfigError(f'{key} = "{value}": {error}', key="data") from None
     except (OSError, ImportError, MemoryError, RuntimeError) as error:

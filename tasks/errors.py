@@ -100,6 +100,11 @@ class ModelError(SafeError, ValueError):
     area = "config"
 
 
+class EncoderError(DataError):
+    """A frozen network that is absent, damaged or unfit for the images; the text begins with the
+    key `images.encoder` and its value."""
+
+
 def unreadable(path: Path, error: Exception, expected: str, line: int = 0) -> DataError:
     """The error for a file that a library cannot read, by the library's own error; of a table, in
     the row that begins in this line."""

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.draws import seeded
-from curvfed.tasks.errors import DataError, did_you_mean
+from curvfed.tasks.errors import EncoderError, did_you_mean
 from curvfed.tasks.images.encoder import Encoder
 from curvfed.tasks.images.nets import torchvision_module
 
@@ -56,7 +56,7 @@ def encoder(name: str) -> Encoder | None:
 
     Raises
     ------
-    DataError
+    EncoderError
         If torchvision lacks the architecture, or the file is in none of the folders.
     """
     parts = NAME.fullmatch(name)
@@ -68,7 +68,7 @@ def encoder(name: str) -> Encoder | None:
     fitting = [known for known in architectures if re.match(f"{known}([_-]|$)", words)]
     if not fitting:
         listed = "torchvision.models.list_models(module=torchvision.models)"
-        raise DataError(
+        raise EncoderError(
             f'images.encoder = "{name}": {words} is not a classifier of torchvision'
             f"{did_you_mean(words, architectures, listed)}",
             key="no-encoder",
@@ -99,7 +99,7 @@ def _file(models: Any, name: str, architecture: str) -> Path:
         )
     else:
         advice = f"torchvision publishes {' and '.join(published)} of this architecture"
-    raise DataError(
+    raise EncoderError(
         f'images.encoder = "{name}": no file {name}.pth in {" or ".join(places)}; {advice}',
         *places,
         key="no-weights",
@@ -111,9 +111,10 @@ def _load(path: Path, architecture: str, digits: str) -> nn.Module:
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     if not digest.startswith(digits):
-        raise DataError(
-            f"{path}: its SHA-256 begins with {digest[: len(digits)]}, not with {digits}; the file"
-            " is damaged or holds other weights. Remove it, and download it anew",
+        raise EncoderError(
+            f'images.encoder = "{path.stem}": the SHA-256 of {path} begins with'
+            f" {digest[: len(digits)]}, not with {digits}; the file is damaged or holds other"
+            " weights. Remove it, and download it anew",
             str(path.parent),
             key="other-weights",
         )
@@ -125,17 +126,17 @@ def _load(path: Path, architecture: str, digits: str) -> nn.Module:
         net.load_state_dict(state)
     except Exception as error:  # of torch.load many
         reason = str(error).strip().partition("\n")[0]
-        raise DataError(
-            f"{path}: not the weights of {architecture} ({type(error).__name__}: {reason}); allowed"
-            " is a file as torchvision publishes it",
+        raise EncoderError(
+            f'images.encoder = "{path.stem}": {path} has not the weights of {architecture}'
+            f" ({type(error).__name__}: {reason}); allowed is a file as torchvision publishes it",
             str(path.parent),
             key="other-weights",
         ) from error
     linear = [key for key, layer in net.named_modules() if isinstance(layer, nn.Linear)]
     if not linear:
-        raise DataError(
-            f"{path}: {architecture} has no last linear layer; allowed is a network that has one,"
-            " such as resnet18",
+        raise EncoderError(
+            f'images.encoder = "{path.stem}": {architecture} has no last linear layer; allowed is a'
+            " network that has one, such as resnet18",
             str(path.parent),
             key="no-encoder",
         )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.tasks import plugins
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import EncoderError
 
 log = logging.getLogger("curvfed")
 
@@ -37,7 +37,7 @@ class Encoder:
         The place of the weights, in words.
     load : callable
         () -> a torch module in evaluation mode from images (n, 3, h, w), uint8, to features (n, d),
-        float32. Raises DataError.
+        float32. Raises EncoderError.
     """
 
     name: str
@@ -50,14 +50,14 @@ def find_encoder(name: str) -> Encoder:
 
     Raises
     ------
-    DataError
+    EncoderError
         If no package knows the name, or the weights are missing.
     """
     for package in plugins.additions(plugins.ENCODERS):
         encoder: Encoder | None = plugins.addition(plugins.ENCODERS, package)(name)
         if encoder is not None:
             return encoder
-    raise DataError(
+    raise EncoderError(
         f'images.encoder = "{name}": no package here knows such a network; allowed is the name of a'
         " file of weights as torchvision publishes it, without .pth, such as resnet18-f37072fd"
         f"{plugins.absent_hint(plugins.ENCODERS)}",
@@ -71,7 +71,7 @@ def network_of(encoder: Encoder) -> nn.Module:
 
     Raises
     ------
-    DataError
+    EncoderError
         If the weights cannot be read, or are others than the name says.
     """
     return encoder.load().eval().requires_grad_(False)
@@ -91,7 +91,7 @@ def encoded(name: str, count: int, read: Callable[[int, int], Tensor]) -> Tensor
 
     Raises
     ------
-    DataError
+    EncoderError
         If the encoder is missing, or does not take such images.
     """
     network = network_of(find_encoder(name))
@@ -114,18 +114,20 @@ def _features(name: str, network: nn.Module, images: Tensor) -> Tensor:
         with torch.no_grad():
             features: Tensor = network(images)
     except (RuntimeError, ValueError, AssertionError) as error:  # by the network's own checks
-        raise DataError(
+        raise EncoderError(
             f'images.encoder = "{name}": the network does not take images of {height}x{width}'
             f" ({type(error).__name__}: {str(error).partition(chr(10))[0]}); {SIZE}x{SIZE} is the"
             " default of images.size",
             key="encoder-size",
         ) from error
     if features.shape[:1] != images.shape[:1] or features.ndim != 2:
-        raise DataError(
+        raise EncoderError(
             f'images.encoder = "{name}": the network returns {tuple(features.shape)} for'
             f" {len(images)} images; allowed is a row of features for each",
             key="encoder-output",
         )
     if not features.isfinite().all():
-        raise DataError(f'images.encoder = "{name}": a feature is not finite', key="encoder-output")
+        raise EncoderError(
+            f'images.encoder = "{name}": a feature is not finite', key="encoder-output"
+        )
     return features.float()

@@ -39,7 +39,7 @@ def test_missing_weights_name_folders_and_download(weights_folder, own_home):
 
 
 def test_missing_weights_end_a_run_before_its_folder(tmp_path):
-    with refuses("data", "images.encoder", PUBLISHED, error=ConfigError):
+    with refuses("data", PUBLISHED, error=ConfigError) as caught:
         curvfed.simulate(
             "fedavg",
             dataset="digits",
@@ -48,6 +48,7 @@ def test_missing_weights_end_a_run_before_its_folder(tmp_path):
             results_dir=tmp_path / "results",
             **{"images.encoder": PUBLISHED},
         )
+    assert str(caught.value).startswith('images.encoder = "resnet18-')
     assert not (tmp_path / "results").exists()
 
 
@@ -61,8 +62,9 @@ def test_weights_with_another_hash(weights_folder):
     name = write_weights(weights_folder)
     other = "resnet18-00000000"
     shutil.copy(weights_folder / f"{name}.pth", weights_folder / f"{other}.pth")
-    with refuses("other-weights", name.rpartition("-")[2], "00000000"):
+    with refuses("other-weights", name.rpartition("-")[2], "00000000") as caught:
         network_of(find_encoder(other))
+    assert str(caught.value).startswith(f'images.encoder = "{other}": ')
 
 
 def test_weights_of_another_architecture(weights_folder):
