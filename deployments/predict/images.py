@@ -191,7 +191,11 @@ def _converted(
     pixels = torch.empty(len(names), channels, height, width, dtype=torch.uint8)
     resized = recoloured = 0
     for index, name in enumerate(names):
-        image = raw.read(np.array([index]), 0, 0)
+        try:
+            image = raw.read(np.array([index]), 0, 0)
+        except DataError:
+            raw.read(np.arange(len(names)), height, channels)  # its error names all that fail
+            raise
         has_size = image.shape[2:] == (height, width)
         if not has_size and height != width:
             raise PredictError(

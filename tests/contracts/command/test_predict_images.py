@@ -187,6 +187,15 @@ def test_a_flat_folder_gets_the_global_models_classes(method, runs, pictures, ca
         assert plain != rows
 
 
+def test_all_damaged_images_are_named(runs, tmp_path, capsys):
+    write_classes(tmp_path / "new", {"3": 3, "8": 2})
+    for name in ("3/0000.png", "8/0001.png"):
+        (tmp_path / "new" / name).write_bytes(b"none")
+    text = refused(capsys, runs("fedavg").path, tmp_path / "new", status=2)
+    assert "image 3/0000.png cannot be read" in text
+    assert "nor can 8/0001.png" in text
+
+
 def test_the_fine_tuned_model_is_used_where_the_client_has_one(runs, pictures, capsys):
     result, (folder, pixels, _) = runs("hyperfed-fixed"), pictures
     rows, notes = ask(capsys, result.path, folder / "flat", "--client", 2)
