@@ -41,13 +41,24 @@ def remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
     for partition, description in list(descriptions.items()):
         kind, key = _kind(description)
         if kind != common_kind:
-            refused[partition] = f"its data are {kind}, the others' are {common_kind}"
+            refused[partition] = (
+                f"its data are {kind}, the others' are {common_kind}"
+                f"{_channels_hint(kind, common_kind)}"
+            )
         elif key != partition_key:
             refused[partition] = DIFFERENT_PARTITION
         else:
             continue
         del descriptions[partition]
     return refused | _remove_other_depths(descriptions)
+
+
+def _channels_hint(kind: str, common_kind: str) -> str:
+    """The remedy for images that are grey among others in colour or the reverse; "" for others."""
+    kinds = sorted((kind, common_kind))
+    if kinds[0] == kinds[1] or kinds[0].replace(" of 1x", " of 3x") != kinds[1]:
+        return ""
+    return "; set images.channels=1 for grey images at all nodes, or images.channels=3 for colour"
 
 
 def _remove_other_depths(descriptions: dict[int, Description]) -> dict[int, str]:

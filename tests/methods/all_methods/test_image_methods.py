@@ -449,7 +449,8 @@ def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
     assert result.described["refused"] == {
         "partition-id 1": (
             "its data are images of 1x16x16 scored by accuracy, the others' are images of 3x16x16"
-            " scored by accuracy"
+            " scored by accuracy; set images.channels=1 for grey images at all nodes, or"
+            " images.channels=3 for colour"
         )
     }
     together = run(tmp_path, "together", images__channels=3, **settings | {"num_rounds": 1})
