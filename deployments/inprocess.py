@@ -24,7 +24,7 @@ from curvfed.server_app.app import serve
 from curvfed.server_app.directory.run_name import named
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
-from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.codec import round_of
 from curvfed.tasks.errors import KeyedError
 
@@ -221,10 +221,30 @@ def run_in_process(
     Exception
         The error that ended the run; the summary is written.
     """
+    log_to_stdout()
+    _warn_of_shared_state(node_configs)
     return run_in_grid(
         config,
         lambda run_config: InProcessGrid(client_app, run_config, node_configs, intercept),
     )
+
+
+def _warn_of_shared_state(node_configs: Iterable[dict[str, Any]]) -> None:
+    """Warn if nodes have one `state-path`: they share one secret, one key of their splits and one
+    ledger of answers, and overwrite each other's files if their numbers are equal."""
+    users: dict[Path, list[str]] = {}
+    for config in node_configs:
+        if state := config.get("state-path"):
+            name = str(config.get("partition-id"))
+            users.setdefault(Path(state).expanduser().resolve(), []).append(name)
+    for state, names in users.items():
+        if len(names) > 1:
+            log.warning(
+                "state-path: %s is that of the nodes with partition-id %s; needed is a folder for"
+                " each node",
+                state,
+                ", ".join(names),
+            )
 
 
 def run_in_grid(config: RunConfig, make_grid: Callable[[dict[str, Any]], InProcessGrid]) -> Path:

@@ -171,3 +171,16 @@ def test_settings_that_shape_data_are_the_same_for_nodes_and_for_graphs(method):
     shaping = [name for name in GraphSpec.__dataclass_fields__ if name in nodes]
     # of no account for graphs
     assert {name for name in shaping if nodes[name] != graphs[name]} <= {"batch_size"}
+
+
+def test_nodes_that_share_their_state_are_warned_about(tmp_path, caplog):
+    nodes = []
+    for site, state in enumerate(("one", "other", "one")):
+        write_classes(tmp_path / f"data{site}", {"a": 12, "b": 12}, seed=site)
+        paths = {"data-path": tmp_path / f"data{site}", "state-path": tmp_path / state}
+        nodes.append({"partition-id": site} | {key: str(path) for key, path in paths.items()})
+    settings = {"method": "fedavg", "dataset": "own", "num-rounds": 0, "report": False}
+    simulate(settings | {"results-dir": str(tmp_path / "results")}, 3, nodes)
+    (text,) = [text for text in caplog.messages if text.startswith("state-path: ")]
+    assert text.startswith(f"state-path: {tmp_path / 'one'} is that of the nodes with partition-id")
+    assert " 0, 2; " in text
