@@ -31,7 +31,7 @@ INTRODUCTION = """\
     make bench DATA=folder ARGS="--page docs/measured/speed.md"
 
 writes this page and [every row](speed.csv); `--update` in place of `--page` replaces the rows that `--only` names.
-[Speed](../speed.md) explains the rows. A row that takes longer than the other has a clause on what that buys.
+[Speed](../speed.md) explains the rows.
 """
 
 

@@ -53,7 +53,7 @@ START = (
 )
 """Parts of a client's process, likewise."""
 
-A_RUN = "messages, checks, files to resume from, and a report with pictures"
+A_RUN = "messages, checks, files to resume from, pictures"
 POLLING = "3 s are a SuperNode's pause between two looks for a message, which Flower fixes"
 SET_UP = "clients beyond 1.5 GiB are set up again from their files, so that any number fits"
 
