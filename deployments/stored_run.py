@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from curvfed.deployments.arguments import UsageError
@@ -209,7 +210,7 @@ class Run:
         """
         from curvfed.deployments.predict.model import model_of
 
-        return model_of(self._trained, client)[0]
+        return model_of(self._trained, _plain(client))[0]
 
     @turn("export", may_nest=True)
     def export(self, out: str | os.PathLike[str], client: int | None = None) -> Path:
@@ -237,7 +238,7 @@ class Run:
         """
         file = Path(out).expanduser()
         export = plugins.addition("programs", "export")
-        export(self._trained, file, client)
+        export(self._trained, file, _plain(client))
         return file
 
     @turn("predict", may_nest=True)
@@ -282,6 +283,7 @@ class Run:
                 key="option",
             )
         trained = self._trained
+        client = _plain(client)
         examples: Any = data
         if isinstance(data, os.PathLike):
             examples = path_text(data)
@@ -327,7 +329,7 @@ class Run:
         adapt = plugins.addition("programs", "adapt")
         out = Path(out).expanduser()
         text = data if isinstance(data, str) else path_text(data)
-        number, scores = adapt(self._trained, text, out, client)
+        number, scores = adapt(self._trained, text, out, _plain(client))
         return Run(out.resolve()), number, scores
 
     def __repr__(self) -> str:
@@ -362,3 +364,8 @@ class Run:
             return pandas.read_csv(path, dtype=dict.fromkeys(TEXTS[name], "string"))
         except ValueError as error:  # of the parser, too
             raise unreadable(path, error, "table of a run") from None
+
+
+def _plain(client: Any) -> Any:
+    """A client's number of NumPy, such as from a table of clients, as an int of Python's."""
+    return int(client) if isinstance(client, np.integer) else client

@@ -142,7 +142,8 @@ def check_client(run: TrainedRun, client: int | None) -> None:
     ------
     RequestError
     """
-    if client is not None and client not in run.clients:
+    is_number = type(client) is int
+    if client is not None and not (is_number and client in run.clients):
         raise RequestError(
             f"client is {client!r}; the clients of this run are {run.listed}", key="client"
         )

@@ -409,11 +409,18 @@ def test_wrong_arguments_of_a_run_are_named():
     done = curvfed.simulate(
         "fedavg", data=[(images, np.arange(40) % 2)] * 2, num_rounds=0, quiet=True
     )
+    numbers = curvfed.load(done.path).clients.partition.unique()  # of NumPy
+    assert len(numbers) == 2
+    for number in numbers:
+        assert done.predict(images, client=number).equals(done.predict(images, client=int(number)))
+        assert done.model(client=number)
     (done.path / "rounds.csv").write_bytes(b"")
     (done.path / "clients.csv").write_bytes(b"round,\xff\n")
     for use, words in (
         (lambda: done.predict(images[:0]), "the data have no images"),
         (lambda: done.predict(images, client="0"), "client is '0'; the clients of this run are 0"),
+        (lambda: done.predict(images, client=True), "client is True; the clients of this run"),
+        (lambda: done.predict(images, client=1.0), "client is 1.0; the clients of this run"),
         (lambda: done.predict(images, shown="tails"), "shown: no such option; allowed are show"),
         (lambda: done.predict(images, label_key="x"), "label-key is an option of runs on points"),
         (lambda: curvfed.load(3), "path is an int; allowed is the path or the name of a run"),
