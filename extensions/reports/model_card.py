@@ -210,13 +210,15 @@ def _quoted(text: str) -> str:
 
 
 def _figures(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The figures of the run and its metrics that are numbers, by name."""
+    """The figures of the run and its metrics that are numbers, by name, without zeros that tables
+    hide: times that no client has sent are no time."""
     values = {name: summary.get(name) for name in names(RUN)}
     values |= {name: summary["metrics"].get(name) for name in names(METRIC)}
     return {
         name: value
         for name, value in values.items()
         if isinstance(value, int | float) and math.isfinite(value)
+        if value or not find(name).hides_zero
     }
 
 

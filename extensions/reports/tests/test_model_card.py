@@ -28,6 +28,11 @@ def test_the_card_has_the_figures_of_the_summary(own_home, tmp_path, monkeypatch
     assert abs(values["personal accuracy"] - trained.summary["personal_accuracy_mean"]) < 1e-6
     assert result["dataset"]["name"] == "trees"
     assert "license" not in heading
+    assert "| time in training |" in card
+    silent = trained.summary | {"seconds_training": 0}  # no client sends its time
+    assert model_card._figures(trained.summary).keys() - model_card._figures(silent).keys() == {
+        "seconds_training"
+    }
     (program,) = re.findall(r"```python\n(.*?)```", card, flags=re.S)
     monkeypatch.chdir(trained.path)
     names: dict[str, object] = {}
