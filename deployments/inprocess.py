@@ -7,6 +7,7 @@ uses them, and it raises an error if a Flower version has moved them.
 
 import contextlib
 import copy
+import os
 import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -236,7 +237,7 @@ def _warn_of_shared_state(node_configs: Iterable[dict[str, Any]]) -> None:
     for config in node_configs:
         if state := config.get("state-path"):
             name = str(config.get("partition-id"))
-            users.setdefault(Path(state).expanduser().resolve(), []).append(name)
+            users.setdefault(Path(os.path.expanduser(state)).resolve(), []).append(name)
     for state, names in users.items():
         if len(names) > 1:
             log.warning(

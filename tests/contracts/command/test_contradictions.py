@@ -79,7 +79,7 @@ def test_a_name_that_is_taken_and_a_device_that_is_not_there(capsys, tmp_path, c
 @pytest.mark.parametrize("command", ["check", "simulate"])
 @pytest.mark.parametrize(
     ("body", "reason"),
-    [("raise KeyError", "KeyError"), ("return 1", "returns a int")],
+    [("raise KeyError", "KeyError"), ("return 1", "returns an int")],
     ids=["raises", "number"],
 )
 def test_a_model_that_cannot_be_made(capsys, tmp_path, monkeypatch, command, body, reason):
@@ -94,11 +94,7 @@ def test_a_model_that_cannot_be_made(capsys, tmp_path, monkeypatch, command, bod
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "run"])
-def test_a_folder_that_cannot_be_written(capsys, tmp_path, monkeypatch, command):
+def test_a_folder_that_cannot_be_written(capsys, tmp_path, command):
     (tmp_path / "file").touch()
     said = refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'file' / 'r'}")
-    assert f"{tmp_path / 'file'} is no folder" in said
-    monkeypatch.setattr("os.access", lambda path, mode: False)  # a superuser may write everywhere
-    assert f"{tmp_path} is no folder" in refused(
-        capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'r'}"
-    )
+    assert f"{tmp_path / 'file'} takes no file: " in said

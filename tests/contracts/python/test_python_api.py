@@ -399,7 +399,7 @@ def test_a_quiet_run_logs_warnings_alone_where_an_earlier_run_has_set_up_the_log
 def test_data_are_a_list_of_the_clients(data):
     with pytest.raises(
         UsageError,
-        match=f"data is a {type(data).__name__}.* a list with a path or an object for each",
+        match=f"data is an? {type(data).__name__}.* a list with a path or an object for each",
     ):
         curvfed.simulate("fedavg", data=data)
 

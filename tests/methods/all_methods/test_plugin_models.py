@@ -161,7 +161,7 @@ IMAGES = QUICK["images"]
         ({"method": "fedavg", "model": "gcn", "fine_tune": "head"}, 'fine-tune = "head" and model'),
         ({"method": "fedavg", "model": "absent"}, "must be installed wherever"),
         ({"method": "fedavg", "model": "broken"}, "fails for (300, 6) (RuntimeError; the log"),
-        ({"method": "fedavg", "model": "number"}, "returns a int for (300, 6)"),
+        ({"method": "fedavg", "model": "number"}, "returns an int for (300, 6)"),
     ],
 )
 def test_what_will_not_do_says_why(settings, words, tmp_path):
