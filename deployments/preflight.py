@@ -124,7 +124,6 @@ def look_at_data(
         downloaded, or `model` cannot be made for them.
     """
     config = request.config
-    first: Data | None = None
     held: dict[int, Data] = {}
     with _naming("dataset", config.dataset):
         places = _places(request)
@@ -147,14 +146,14 @@ def look_at_data(
                 if client < num_lines:
                     text = f"{describe_parts(data)}{_trivial(data)}"
                     lines.append(f"client {client} of {number}: {text}")
-                held[client] = data
-                if first is None:
-                    first = data
+                if not held:
                     words = "classes" if KINDS[data.task].has_classes else "names"
                     lines.append(f"{words}: {names_listed(data.class_names)}")
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
                     lines += notes_on_method(request, data)
+                held[client] = data
+        first = next(iter(held.values()), None)
         kinds = [one.text_of(first.task) if first else one.text for one in decisions]
         lines[below_places:below_places] = kinds
         if len(held) > num_lines:

@@ -98,3 +98,7 @@ def test_a_folder_that_cannot_be_written(capsys, tmp_path, command):
     (tmp_path / "file").touch()
     said = refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'file' / 'r'}")
     assert f"{tmp_path / 'file'} takes no file: " in said
+    # A superuser may write everywhere else.
+    assert "/proc takes no file: " in refused(
+        capsys, tmp_path, command, *RUN, "results-dir=/proc/r"
+    )
