@@ -82,6 +82,8 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
             f" {kind_of(edge_index)}{hint}",
             key="edge-index",
         )
+    # A small dtype, such as uint8, cannot hold the number of nodes.
+    edge_index = edge_index.to(torch.int64)
     num_outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
     if num_outside:
         verb = "has" if num_outside == 1 else "have"
@@ -90,7 +92,7 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
             f" node numbers 0..{num_nodes - 1} are allowed",
             key="node-range",
         )
-    return edge_index.to(torch.int64)
+    return edge_index
 
 
 def labels(where: Path | str, y: object, count: int) -> Tensor:

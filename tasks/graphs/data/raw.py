@@ -324,7 +324,7 @@ def _number_of_nodes(graph: dict[str, object]) -> Tensor:
             return torch.tensor(len(rows))
     edge_index = graph.get("edge_index")
     if parts.is_integer(edge_index) and edge_index.numel():
-        return edge_index.max() + 1
+        return edge_index.max().to(torch.int64) + 1
     return torch.tensor(0)
 
 

@@ -12,6 +12,7 @@ from graph_fixtures import Trap, user_fields, user_graphs, write_user_graph
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.user_file import check_graphs
 from curvfed.tasks.graphs.dataset import GraphDataset
 
 NODES = 60
@@ -145,6 +146,17 @@ def test_classes_are_the_labels_that_occur(tmp_path):
     assert one.class_names == ("0", "5", "900")
     assert one.labels.tolist() == [0, 1, 2] * 20
     assert other.class_names == ("0", "900", "1000000000")
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32])
+def test_edges_of_a_dtype_that_cannot_hold_the_number_of_nodes(dtype):
+    """No comparison wraps around: 127 + 1 in int8, 255 + 1 in uint8, 300 nodes in either."""
+    highest = min(torch.iinfo(dtype).max, 299)
+    edges = torch.tensor([[0, 50, highest], [1, 51, 0]], dtype=dtype)
+    fields = user_fields(300) | {"edge_index": edges}
+    assert check_graphs("own.pt", fields).edge_index.tolist() == edges.tolist()
+    graphs = [{"edge_index": edges, "y": label} for label in (0, 1)]
+    assert len(check_graphs("own.pt", graphs).attributes) == 2 * (highest + 1)
 
 
 def test_sparse_features_are_never_made_dense_as_a_whole(tmp_path):
