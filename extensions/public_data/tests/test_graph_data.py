@@ -174,7 +174,7 @@ def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_pa
             parts = load_all(spec, tmp_path / "cache", 10)
         (notes,) = (line for line in caplog.messages if "own.pt" in line)
         assert "all 1000 nodes, partitioned among 10 clients" in notes
-        assert f"{cut} of 50 connected components are cut" in notes
+        assert f"connected components cut: {cut} of 50" in notes
     assert sorted(row.index(1) for part in parts for row in rows(part)) == list(range(1000))
     assert [len(part.labels) for part in parts] == [100] * 10
     edges = sum(part.edge_index.shape[1] for part in parts) // 2

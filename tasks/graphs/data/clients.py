@@ -114,8 +114,8 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
         extent = f"{len(nodes)} of {amount(num_nodes, 'node')}, the largest connected component"
     if num_partitions > len(nodes):
         raise DataError(
-            f"{num_partitions} clients are more than the {len(nodes)} nodes of {spec.dataset};"
-            " every client needs one",
+            f"{num_partitions} clients are more than {amount(len(nodes), 'node')} of"
+            f" {spec.dataset}; every client needs one",
             key="too-many-clients",
         )
     edges = induced(edges, nodes, num_nodes)
@@ -133,8 +133,8 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
     num_edges = edges.shape[1] // 2
     steps = [
         f"{extent}, partitioned among {amount(num_partitions, 'client')}",
-        f"{num_cut} of {num_components} connected components are cut,"
-        f" {len(dropped) // 2} of {num_edges} edges run between clients and are dropped",
+        f"connected components cut: {num_cut} of {num_components};"
+        f" edges between clients, which are dropped: {len(dropped) // 2} of {num_edges}",
     ]
     history = "; ".join(filter(None, [_history(raw, spec, _masks(raw, spec)), *steps]))
     for partition in range(num_partitions):
@@ -250,7 +250,7 @@ def partition_graphs(
     num_graphs = len(raw.labels)
     if num_clients > num_graphs:
         raise DataError(
-            f"{num_clients} clients are more than the {num_graphs} graphs of"
+            f"{num_clients} clients are more than {amount(num_graphs, 'graph')} of"
             f" {space or spec.dataset}; every client needs one",
             key="too-many-clients",
         )

@@ -276,7 +276,7 @@ def graph_fields(where: str, stored: object) -> dict[str, object]:
         held = f"dict with the keys {names}" if names else kind
         hint = "" if isinstance(stored, dict) else f"; {STORE_AGAIN}"
         raise DataError(
-            f"{where} holds a {held}; expected {_GRAPH}, or {_GRAPHS}{hint}",
+            f"{where} holds {with_article(held)}; expected {_GRAPH}, or {_GRAPHS}{hint}",
             names or kind,
             key="no-graph",
         )

@@ -148,6 +148,11 @@ def test_classes_are_the_labels_that_occur(tmp_path):
     assert other.class_names == ("0", "900", "1000000000")
 
 
+def test_what_a_file_holds_has_its_article():
+    with refuses("no-graph", "graph 0 holds an int;"):
+        check_graphs("own.pt", [1])
+
+
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32])
 def test_edges_of_a_dtype_that_cannot_hold_the_number_of_nodes(dtype):
     """No comparison wraps around: 127 + 1 in int8, 255 + 1 in uint8, 300 nodes in either."""
