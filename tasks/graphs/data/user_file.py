@@ -272,8 +272,11 @@ def graph_fields(where: str, stored: object) -> dict[str, object]:
                 f" {_GRAPHS}",
                 key="no-graph",
             )
-        names = names_listed(list(map(str, mapping))) if mapping is stored else ""
-        held = f"dict with the keys {names}" if names else kind
+        is_read = mapping is stored or mapping is getattr(store, "_mapping", None)
+        names = names_listed(list(map(str, mapping))) if is_read else ""
+        held = f"{kind} with the keys {names}" if names else kind
+        if is_read and not names:
+            held = f"{kind} without content"
         hint = "" if isinstance(stored, dict) else f"; {STORE_AGAIN}"
         raise DataError(
             f"{where} holds {with_article(held)}; expected {_GRAPH}, or {_GRAPHS}{hint}",

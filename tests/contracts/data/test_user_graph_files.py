@@ -9,6 +9,7 @@ import pytest
 import torch
 from errors import refuses
 from graph_fixtures import Trap, user_fields, user_graphs, write_user_graph
+from torch_geometric.data import Data
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -148,9 +149,18 @@ def test_classes_are_the_labels_that_occur(tmp_path):
     assert other.class_names == ("0", "900", "1000000000")
 
 
-def test_what_a_file_holds_has_its_article():
-    with refuses("no-graph", "graph 0 holds an int;"):
-        check_graphs("own.pt", [1])
+@pytest.mark.parametrize(
+    ("graph", "held"),
+    [
+        (Data(), "Data without content;"),
+        (Data(colour=torch.ones(2)), "Data with the keys colour;"),
+        ({}, "a dict without content;"),
+        (1, "graph 1 holds an int;"),
+    ],
+)
+def test_what_a_file_holds_is_not_what_is_expected(graph, held):
+    with refuses("no-graph", held):
+        check_graphs("own.pt", [user_graphs()[0], graph])
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32])
