@@ -174,7 +174,7 @@ Client = TypeVar("Client", bound=Examples)
 
 log = logging.getLogger("curvfed")
 
-FORMAT = 9
+FORMAT = 10
 """Raise this number if the preparation or the layout of the files changes: older files are then
 ignored."""
 

@@ -276,7 +276,7 @@ class GraphLinks(LinkDataset):
         """Each edge in both directions, which are in one part of the split."""
         graph = self._graphs.client(partition_id, num_partitions)
         names = [f"{partition_id}.{node}" for node in range(len(graph.features))]
-        if graph.numbers is not None:
+        if graph.numbers is not None and graph.task == "nodes":
             names = list(map(str, graph.numbers.tolist()))
         edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].T.tolist()
         raw = raw_links(

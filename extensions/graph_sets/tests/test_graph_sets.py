@@ -84,6 +84,7 @@ def test_every_graph_is_dealt_once_and_whole(tmp_path):
     assert sorted(seen) == list(range(GRAPHS))
     assert sorted(len(client.labels) for client in clients) == [4, 5, 5, 5, 5]
     for client, own in zip(clients, numbers, strict=True):
+        assert client.numbers.tolist() == [number for (number,) in own]
         start, edges = 0, []
         for label, (number,) in zip(client.labels.tolist(), own, strict=True):
             graph = graphs[number]

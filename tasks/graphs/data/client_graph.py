@@ -32,8 +32,8 @@ class ClientGraph(Examples):
         The graph of each node, ascending from 0; None if nodes are classified.
     edge_weights : Tensor, (E,), float32, or None
         At least 0, the same in both directions; None counts as 1. Only for classification of nodes.
-    numbers : Tensor, (N,), int64, or None
-        The numbers of the nodes in the whole graph.
+    numbers : Tensor, (n,), int64, or None
+        The number of each example in the whole data: of a node, or of a graph.
     clusters : Tensor, (N,), int64, or None
         The METIS part of each node, from 0, if a training step takes some parts; None if it takes
         all nodes.

@@ -323,6 +323,7 @@ def _graphs_of_client(
         metric=raw.metric,
         partition_digest=partition_digest,
         graph_of_node=graph_of_node,
+        numbers=torch.from_numpy(graphs),
         space=space,
         history="; ".join(steps),
     )
