@@ -24,6 +24,11 @@ def be(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
+def have(number: int) -> str:
+    """The verb of possession after a number."""
+    return "has" if number == 1 else "have"
+
+
 def with_article(noun: str) -> str:
     """A noun after its article, by its first letter.
 

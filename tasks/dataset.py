@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from curvfed.tasks import plugins, shipped
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import UNKNOWN, decide
 from curvfed.tasks.kinds import KINDS
@@ -243,8 +244,8 @@ class Dataset(ABC):
         """
         if not 0 <= partition_id < num_partitions:
             raise DataError(
-                f"partition-id is {partition_id}; with {num_partitions} clients it must be in"
-                f" 0..{num_partitions - 1}",
+                f"partition-id is {partition_id}; with {amount(num_partitions, 'client')} it must"
+                f" be in 0..{num_partitions - 1}",
                 key="partition-id",
             )
         examples = self.part(partition_id, num_partitions)

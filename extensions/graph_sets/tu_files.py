@@ -11,6 +11,7 @@ from torch import Tensor
 
 from curvfed.extensions.graph_sets.rows import REQUIRED
 from curvfed.geometry.arrays import Array, Integers
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
 from curvfed.tasks.graphs.data.partition import clean_edges
@@ -197,7 +198,7 @@ def _edges(path: Path, graph_of_node: Integers) -> Integers:
     outside = ((edges < 0) | (edges >= num_nodes)).any(axis=0)
     if outside.any():
         raise DataError(
-            f"{path}: {outside.sum()} edges have unknown nodes, the first in row"
+            f"{path}: unknown nodes in {amount(int(outside.sum()), 'edge')}, the first in row"
             f" {outside.argmax() + 1}; node numbers 1..{num_nodes} are allowed",
             key="node-range",
         )
@@ -205,7 +206,8 @@ def _edges(path: Path, graph_of_node: Integers) -> Integers:
     crossing = source != target
     if crossing.any():
         raise DataError(
-            f"{path}: {crossing.sum()} edges join nodes of different graphs, the first in row"
+            f"{path}: nodes of different graphs in {amount(int(crossing.sum()), 'edge')}, the"
+            f" first in row"
             f" {crossing.argmax() + 1}; an edge must stay in its graph",
             key="crossing-edges",
         )

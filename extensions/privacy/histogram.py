@@ -24,6 +24,7 @@ from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.errors import HullError
 from curvfed.strategies.hull.classifier_choice import calibrate, kind_of, train_classifier
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls
+from curvfed.tasks.amounts import amount
 
 REACH = 4.0
 """Maximum length of tangent vectors at the origin in cells, at curvature -1: points within .0007 of
@@ -118,7 +119,7 @@ class HistogramServer(Cells, NamedClassesServer):
         if len(present) < 2:
             raise HullError(
                 f"cells above the noise, of more than {threshold:.0f} points, are of"
-                f" {len(present)} classes; a classifier needs at least two: take a larger"
+                f" {amount(len(present), 'class')}; a classifier needs at least two: take a larger"
                 " dp.cell or dp.epsilon, or more points",
                 key="only-noise",
             )

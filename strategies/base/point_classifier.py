@@ -28,6 +28,7 @@ from curvfed.strategies.hull.classifier import (
 )
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError, check_votes
+from curvfed.tasks.amounts import amount, have
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points import ClientPoints
 
@@ -182,7 +183,8 @@ class ClassSumsClient(ClassifierClient):
         present = {data.class_names[label] for label in np.unique(data.train_labels)}
         if unknown := present - set(classes):
             raise DataError(
-                f"{len(unknown)} classes here have no name that the federation knows",
+                f"{amount(len(unknown), 'class')} here {have(len(unknown))} no name that the"
+                " federation knows",
                 key="unknown-class",
             )
         positions = [classes.index(name) if name in classes else 0 for name in data.class_names]
@@ -217,9 +219,9 @@ class ClassifierServer(OneShotServer):
             return {}
         return {
             "fallen": (
-                f"at {fallen} clients a model of the client's own points is far more accurate than"
-                " the run's classifier; their logs say how much; let these sites check their"
-                " labels and their embedding"
+                f"at {amount(fallen, 'client')} a model of the client's own points is far more"
+                " accurate than the run's classifier; their logs say how much; let these sites"
+                " check their labels and their embedding"
             )
         }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from curvfed.geometry.arrays import Booleans, Integers
+from curvfed.tasks.amounts import amount
 from curvfed.tasks.class_names import check_trained, row_of
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
@@ -210,7 +211,8 @@ def _pooled(
     num_classes = len(np.unique(raw.labels[~test]))
     if num_classes < 2:
         raise DataError(
-            f"{spec.dataset} has training points of {num_classes} classes; at least 2 are needed",
+            f"{spec.dataset} has training points of {amount(num_classes, 'class')}; at least 2 are"
+            " needed",
             key="too-few-classes",
         )
     return raw, test

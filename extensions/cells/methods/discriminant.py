@@ -34,6 +34,7 @@ from curvfed.strategies.base.point_classifier import (
 )
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.hull.classifier import Classifier, Kind
+from curvfed.tasks.amounts import amount, have
 
 
 class Keys(Table):
@@ -103,7 +104,7 @@ def scores(
     classes = np.flatnonzero(np.rint(rows[:, 0]))
     if len(classes) < 2:
         raise ValueError(
-            f"points of {len(classes)} classes; a classifier needs at least two:"
+            f"points of {amount(len(classes), 'class')}; a classifier needs at least two:"
             f" {SMALL_CLASSES_STAY}"
         )
     counts, means, scatter = gaussians(rows[classes])
@@ -243,9 +244,10 @@ class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
         texts = super().warnings(metrics)
         if num_pooled := metrics.get("classes_pooled"):
             texts["pooled"] = (
-                f"{num_pooled} classes have fewer than {FEATURES + 1} points in all, or points that"
-                " lie on a line; a covariance of their own needs more, so they have that of all"
-                " classes together, as with discriminant.kind = lda"
+                f"{amount(num_pooled, 'class')} {have(num_pooled)} fewer than {FEATURES + 1}"
+                " points in all, or points that lie on a line; a covariance of one class needs"
+                " more, so that of all classes together takes its place, as with"
+                " discriminant.kind = lda"
             )
         return texts
 

@@ -102,7 +102,7 @@ def test_a_resumed_run_sums_nothing_anew(tmp_path):
 
 def test_too_few_classes_for_a_classifier():
     tangents = np.arange(10.0).reshape(5, 2)
-    with pytest.raises(ValueError, match="points of 1 classes"):
+    with pytest.raises(ValueError, match="points of 1 class;"):
         scores(class_moments(tangents, np.zeros(5, int), 3), "lda")
 
 

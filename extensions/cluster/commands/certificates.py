@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from curvfed.extensions.cluster.commands import ClusterError, ToleratedError, WrongUsageError
+from curvfed.tasks.amounts import amount
 
 LOOPBACK = ("localhost", "127.0.0.1")
 """Names in every server certificate: the command line connects to the SuperLink on this machine."""
@@ -190,8 +191,10 @@ def check_certificate(path: Path) -> str:
     except (OSError, ValueError) as error:
         raise ClusterError(f"{path} cannot be read ({error})", key="unreadable") from None
     if remaining < datetime.timedelta():
-        raise ClusterError(f"{path} ended {-remaining.days} days ago", key="expired-certificate")
-    validity = f"{path} ends in {remaining.days} days"
+        raise ClusterError(
+            f"{path} ended {amount(-remaining.days, 'day')} ago", key="expired-certificate"
+        )
+    validity = f"{path} ends in {amount(remaining.days, 'day')}"
     if remaining.days < 30:
         raise ToleratedError(validity, key="expired-certificate")
     return validity

@@ -47,6 +47,7 @@ from curvfed.extensions.cluster.commands.node_config import check_folder, gib
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, StoreError
+from curvfed.tasks.amounts import amount
 
 MIN_MEMORY = 2**30
 """Free bytes of memory that a SuperLink, or a SuperNode, needs with the process of a run."""
@@ -296,7 +297,7 @@ def _describe_flower(api_port: int) -> str:
 
 
 def _check_ledger(ledger: Ledger) -> str:
-    return f"{ledger.path}: {len(ledger.lines())} lines"
+    return f"{ledger.path}: {amount(len(ledger.lines()), 'line')}"
 
 
 def _check_memory() -> str:

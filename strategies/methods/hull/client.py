@@ -144,18 +144,16 @@ class HullClient(HullHalf, ClassifierClient):
             )
         if local.moved:
             log.warning(
-                "partition %d: %d points lie beyond the public radius and were moved onto it"
-                " (hull.radius)",
+                "partition %d: points beyond the public radius (hull.radius), moved onto it: %d",
                 partition,
                 local.moved,
             )
         if local.thinned:
             log.warning(
-                "partition %d: %d vertices are left out, because a hull may have at most %d"
-                " (hull.cap)",
+                "partition %d: vertices left out, as a hull may have at most %d (hull.cap): %d",
                 partition,
-                local.thinned,
                 public.cap,
+                local.thinned,
             )
 
     def _proposal(self, public: PublicParameters) -> str:

@@ -181,9 +181,9 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
             )
         if missing := summed - decoded - refused:
             log.warning(
-                "%d vectors are in the sum, but hulls of %d clients are missing: they sent none, or"
-                " two clients used one slot",
-                summed,
+                "the sum is of %s, but lacks hulls of %d: none were sent, or two clients used one"
+                " slot",
+                amount(summed, "client"),
                 missing,
             )
         return Statistics(

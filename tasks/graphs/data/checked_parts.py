@@ -11,7 +11,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from curvfed.tasks.amounts import amount
+from curvfed.tasks.amounts import amount, have
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.sparse import bounds, csr
@@ -86,10 +86,9 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     edge_index = edge_index.to(torch.int64)
     num_outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
     if num_outside:
-        verb = "has" if num_outside == 1 else "have"
         raise DataError(
-            f"{where}: {amount(num_outside, 'edge')} of edge_index {verb} nodes outside the graph;"
-            f" node numbers 0..{num_nodes - 1} are allowed",
+            f"{where}: {amount(num_outside, 'edge')} of edge_index {have(num_outside)} nodes"
+            f" outside the graph; node numbers 0..{num_nodes - 1} are allowed",
             key="node-range",
         )
     return edge_index

@@ -264,7 +264,7 @@ def test_the_digest_covers_everything():
 def test_classes_that_are_not_there(own):
     with refuses("unknown-class", "points.classes"):
         PointDataset(PointSpec(str(own), own.parent, classes="a,f,e")).pooled()
-    with refuses("too-few-classes", "1", "2"):
+    with refuses("too-few-classes", "1 class;", "2"):
         PointDataset(PointSpec(str(own), own.parent, classes="a")).pooled()
     with refuses("too-few-classes", "0"):
         PointDataset(PointSpec(str(write(own.parent / "no.npz", {})), own.parent)).test()

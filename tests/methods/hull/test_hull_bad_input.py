@@ -181,7 +181,7 @@ def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
     assert all(any(set(hull) <= one for one in whole) for client in kept for hull in client)
     lost = sum(len(hull) - 5 for client in everything for hull in client)
     assert thinned.summary["metrics"]["hull_vertices_thinned"] == lost
-    assert caplog.text.count("because a hull may have at most 5 (hull.cap)") == 3
+    assert caplog.text.count("as a hull may have at most 5 (hull.cap): ") == 3
     assert thinned.summary["global_accuracy"] > 0.8
 
 
@@ -308,5 +308,5 @@ def test_a_wrong_key_ends_it_with_words(case, signed, tmp_path):
 def test_points_beyond_the_public_radius_are_moved_onto_it(tmp_path, caplog):
     run = hull_run(tmp_path, hull__radius=0.5)
     assert run.summary["metrics"]["hull_points_moved"] > 0
-    assert "lie beyond the public radius and were moved onto it (hull.radius)" in caplog.text
+    assert "points beyond the public radius (hull.radius), moved onto it: " in caplog.text
     assert (np.hypot(*arrays_of(run)["points"].T) <= 0.5).all()
