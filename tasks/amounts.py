@@ -13,8 +13,8 @@ def amount(number: int | str, noun: str) -> str:
 
     Examples
     --------
-    >>> [amount(1, "client"), amount(2, "class"), amount(0, "entity"), amount("1,200", "row")]
-    ['1 client', '2 classes', '0 entities', '1,200 rows']
+    >>> [amount(1, "client"), amount(2, "class"), amount(0, "entity"), amount("1,200", "day")]
+    ['1 client', '2 classes', '0 entities', '1,200 days']
     """
     return f"{number} {noun if str(number) == '1' else _plural(noun)}"
 
@@ -41,6 +41,6 @@ def with_article(noun: str) -> str:
 
 
 def _plural(noun: str) -> str:
-    if noun.endswith("y"):
+    if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
