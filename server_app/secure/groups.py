@@ -97,6 +97,7 @@ class Groups:
     def __init__(self, run: "Run") -> None:
         self._run = run
         self._divided: dict[tuple[Group, int], list[Group]] = {}
+        self._has_warned = False
         self.stated: dict[int, Group] = {}
         described = run.federation.descriptions
         if any(client.group for client in described.values()):
@@ -116,7 +117,8 @@ class Groups:
         run = self._run
         for group in self.of(clients, 0):
             run.config.guard.check_members(len(group))
-            if len(group) == 2:
+            if len(group) == 2 and not self._has_warned:
+                self._has_warned = True
                 log.warning("2 clients: each of them can compute the other's vector from the sum")
             try:
                 session_of(Header(run.name, phase, 0), run.config, group, (SUM_PRIME, 1))

@@ -41,6 +41,12 @@ def test_groups_decode_to_what_one_sum_decodes_to(tmp_path):
     assert rows.count("hulls") == 1  # all groups at once
 
 
+def test_a_run_says_once_that_a_sum_of_two_hides_little(tmp_path, caplog):
+    sums = {"secure_sum": True, "secure__group_size": 2}
+    hull_run(tmp_path, method="fedavg", clients=4, num_rounds=2, **sums)
+    assert caplog.text.count("each of them can compute the other's vector") == 1
+
+
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
