@@ -33,6 +33,10 @@ DEPTHS = {8: range(128, 256), 12: range(2048, 4096), 16: range(4096, 2**16)}
 ambiguous."""
 
 
+GREY = ("1", "L", "LA", "La")
+"""Pillow's modes of grey images with up to 8 bits."""
+
+
 class PixelError(ValueError):
     """Pixels with an ambiguous meaning."""
 
@@ -158,6 +162,17 @@ def _highest(path: str) -> int:
         return 0
 
 
+def has_colour(path: str) -> bool:
+    """Whether `decoded` makes three channels of a file, by its header; False if it is damaged."""
+    from PIL import Image
+
+    try:
+        with open(path, "rb") as file, Image.open(file) as image:
+            return not (image.mode in GREY or image.mode.startswith("I"))
+    except Exception:
+        return False
+
+
 def _has_16_bits(image: Any) -> bool:
     return image.mode.startswith("I") or any(
         ";16" in str(tile[3]) for tile in getattr(image, "tile", ())
@@ -198,7 +213,7 @@ def _orientation(image: Any) -> int:
 def _8_bit_pixels(image: Any) -> NDArray[np.uint8]:
     if image.mode == "F":
         raise PixelError("its pixels are not integers")
-    is_grey = image.mode in ("1", "L", "LA", "La")
+    is_grey = image.mode in GREY
     if image.mode in ("LA", "PA", "RGBA", "P"):
         transparent = np.array(image.convert("RGBA"))
         colours = transparent[..., :3]

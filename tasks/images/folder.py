@@ -1,9 +1,9 @@
 """Read the images of a folder: which files, and their classes, roles and users."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from curvfed.geometry.arrays import Integers
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.decoding import common_bits, decoded, read_images
+from curvfed.tasks.images.decoding import common_bits, decoded, has_colour, read_images
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, read_layout
-from curvfed.tasks.images.raw import Depth, RawImages
+from curvfed.tasks.images.raw import Depth, RawImages, converted
 from curvfed.tasks.public_data import Located
 
 
@@ -39,9 +39,9 @@ def read_folder(folder: Path, parts: Mapping[int, Path] | None = None, level: in
 
     The names of the classes are those of their folders, in alphabetical order over all parts; a
     folder without files is also a class. Reading the images raises DataError if a file is damaged
-    or not an image, or if sizes differ and none is requested. If some images read together are in
-    colour, grey images get three channels. Without a test part roles are missing. The users of the
-    images are the sites of their folders, if there are any.
+    or not an image, or if sizes differ and none is requested. If some files are in colour, grey
+    images get three channels. Without a test part roles are missing. The users of the images are
+    the sites of their folders, if there are any.
 
     Raises
     ------
@@ -72,13 +72,14 @@ def raw_files(
     files, labels, roles = zip(*samples, strict=True)
     stored_roles = np.array(roles, dtype=np.int64) if has_test else None
     names = [_place(file, folder) for file in files]
-    # The bits of all files, so that every subset is read in the same way.
+    # The bits and the colour of all files, so that every subset is read in the same way.
     depth = Depth(partial(common_bits, files))
+    in_colour = cache(lambda: any(map(has_colour, files)))
     return RawImages(
         labels=np.array(labels, dtype=np.int64),
         class_names=tuple(class_names),
         roles=stored_roles,
-        read=partial(_read, folder, files, names, depth=depth),
+        read=partial(_read, folder, files, names, in_colour, depth=depth),
         content=lambda index: Path(files[index]).read_bytes(),
         depth=depth,
         names=names,
@@ -94,12 +95,13 @@ def _read(
     folder: Path,
     files: Sequence[str],
     names: Sequence[str],
+    in_colour: Callable[[], bool],
     indices: Integers,
     size: int,
     channels: int,
     depth: Depth,
 ) -> Tensor:
-    return read_images(
+    images = read_images(
         str(folder),
         lambda index: names[index],
         lambda index: decoded(files[index], depth),
@@ -107,3 +109,6 @@ def _read(
         size,
         channels,
     )
+    if not channels and len(images) and images.shape[1] == 1 and in_colour():
+        return converted(images, 0, 3)
+    return images

@@ -45,6 +45,18 @@ def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
         ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
 
 
+@pytest.mark.parametrize("colours", ["train", "test"])
+def test_one_file_in_colour_makes_all_parts_colour(tmp_path, colours):
+    """Also a part whose own files are grey, such as the test part of a few files in colour."""
+    for part in ("train", "test"):
+        write_classes(tmp_path / "own" / part, {"a": 12, "b": 12})
+    path = tmp_path / "own" / colours / "a" / "0000.png"
+    Image.open(path).convert("RGB").save(path)
+    dataset = ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache")
+    assert dataset.client(0, 2).shape == dataset.client(1, 2).shape == dataset.test().shape
+    assert dataset.test().shape.startswith("3x")
+
+
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])
 def test_modes_of_pictures(tmp_path, mode):
     (tmp_path / "own/a").mkdir(parents=True)
