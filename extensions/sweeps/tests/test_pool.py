@@ -68,52 +68,43 @@ def test_several_cores_for_each_run(monkeypatch):
     assert num_slots(Resources(cpus=2), 7, 0) == 3
 
 
-def test_the_same_processes_make_the_runs_of_all_sweeps(pool_of):
+def test_processes_make_the_runs_of_all_sweeps_and_end_with_the_pool(pool_of):
+    siblings = psutil.Process().children()  # of other tests
     two = pool_of(2)
     first = processes(answers_of(two, *6 * [""]).values())
     assert len(first) == 2
     assert processes(answers_of(two, *6 * [""]).values()) == first
-
-
-def test_only_as_many_start_as_there_are_runs(pool_of):
-    eight = pool_of(8)
-    (first,) = processes(answers_of(eight, "").values())
-    (second,) = processes(answers_of(eight, "").values())
-    assert first == second
+    two.add(tasks("", "", ""))
+    two.next()
+    children = set(psutil.Process().children()).difference(siblings)
+    assert {child.pid for child in children} == first
+    two.close()
+    assert not any(child.is_running() for child in children)
 
 
 @pytest.mark.parametrize(
-    ("end", "cause"),
+    ("one", "another", "cause"),
     only(
-        [("killed", "SIGKILL"), ("crashed", "status 3"), ("cut", "SIGKILL")],
-        lambda case: case[0] in ("killed", "cut"),
+        [("killed", "cut", "SIGKILL"), ("crashed", "crashed", "status 3")],
+        lambda case: case[0] == "killed",
     ),
 )
-def test_the_end_of_a_process_fails_its_run_alone(pool_of, end, cause):
-    answers = answers_of(pool_of(2), "", end, end, "", "")
+def test_the_end_of_a_process_fails_its_run_alone(pool_of, one, another, cause):
+    answers = answers_of(pool_of(2), "", one, another, "", "")
     errors = [answers[name] for name in ("1", "2")]
     assert all(f"the process of the run ended ({cause})" in error for error in errors)
     assert processes([answers[name] for name in ("0", "3", "4")])
 
 
-def test_a_process_that_ended_without_a_run_is_replaced(pool_of):
-    pool = pool_of(1)
-    (first,) = processes(answers_of(pool, "").values())
+def test_only_as_many_start_as_there_are_runs_and_one_that_ended_is_replaced(pool_of):
+    eight = pool_of(8)
+    (first,) = processes(answers_of(eight, "").values())
+    (second,) = processes(answers_of(eight, "").values())
+    assert first == second
     os.kill(first, signal.SIGKILL)
     assert wait_until(lambda: not is_alive(psutil.Process(first)), PATIENCE)
-    (second,) = processes(answers_of(pool, "").values())
-    assert second != first
-
-
-def test_no_process_outlives_the_pool(pool_of):
-    siblings = psutil.Process().children()  # of other tests
-    two = pool_of(2)
-    two.add(tasks("", "", ""))
-    two.next()
-    children = set(psutil.Process().children()).difference(siblings)
-    assert children
-    two.close()
-    assert not any(child.is_running() for child in children)
+    (third,) = processes(answers_of(eight, "").values())
+    assert third != first
 
 
 @pytest.mark.parametrize(
