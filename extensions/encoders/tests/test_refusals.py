@@ -13,6 +13,7 @@ import curvfed
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.images import encoder
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.encoder import encoded, find_encoder, network_of
@@ -121,8 +122,9 @@ def test_a_network_without_a_last_linear_layer(weights_folder):
         network_of(find_encoder(name))
 
 
-def test_a_size_that_the_network_does_not_take(weights_folder):
-    name = write_weights(weights_folder, "alexnet")
+def test_a_size_that_the_network_does_not_take(weights_folder, monkeypatch):
+    name = write_weights(weights_folder)
+    monkeypatch.setattr(encoder, "network_of", lambda _: nn.Conv2d(3, 4, kernel_size=33))
     with refuses("encoder-size", name, "32x32", "224"):
         encoded(name, 1, lambda start, end: torch.zeros(1, 1, 32, 32, dtype=torch.uint8))
 

@@ -60,7 +60,8 @@ def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
 
 
 def test_the_samples_of_an_export_are_in_no_log(own_home, tmp_path, caplog):
-    trained = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, embedding_dim=8)
+    keys = {"num_supernodes": 2, "num_rounds": 1, "embedding_dim": 8, "report": False}
+    trained = curvfed.simulate("flatland", **keys)
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="curvfed"):
         trained.export(tmp_path / "model.pt2", client=1)

@@ -92,19 +92,19 @@ def test_where_data_sets_differ_only_layers_are_shared(method, sets, tmp_path):
 
 @pytest.mark.parametrize("method", ["flatland", pytest.param("fedavg", marks=pytest.mark.long)])
 def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
-    """Interrupted before and after an answer, in two rounds; batches are drawn anew each pass."""
+    """Interrupted before and after an answer; batches are drawn anew each pass."""
     settings = {
         "method": method,
         "dataset": SETS,
         "data_dir": str(sets),
-        "num_rounds": 3,
+        "num_rounds": 2,
         "local_epochs": 1,
         "batch_size": 2,
     }
     whole = run(tmp_path, "whole", **settings)
     assert run(tmp_path, "again", **settings).figures == whole.figures
     assert run(tmp_path, "other", **settings | {"seed": 1}).figures != whole.figures
-    for name, number, after in [("first", 1, True), ("before", 3, False), ("after", 2, True)]:
+    for name, number, after in [("first", 1, True), ("before", 2, False), ("after", 2, True)]:
 
         def stop(request, handle, number=number, after=after):
             header = request.content["header"]

@@ -7,6 +7,8 @@ import pytest
 from app_runs import QUICK, run
 from hull_nodes import hull_run
 
+from curvfed.server_app.report.run_page import write_report
+
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -18,6 +20,15 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "hulls": hull_run(root, "hulls"),
     }
     return {kind: result.path for kind, result in runs.items()}
+
+
+@pytest.fixture(scope="session")
+def pages(finished: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The page of each, made in a copy. Read only."""
+    root = tmp_path_factory.mktemp("pages")
+    return {
+        kind: write_report(shutil.copytree(path, root / kind)) for kind, path in finished.items()
+    }
 
 
 @pytest.fixture

@@ -682,7 +682,8 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(
         "budget=2",
         "tuning-seeds=1",
         "seeds=3",
-        *SMALL,
+        "num-rounds=1",
+        *SMALL[1:],
     ]
     to = ["--results", str(tmp_path / "runs")]
     original = task.make
