@@ -119,6 +119,23 @@ def state(module: nn.Module) -> Arrays:
     }
 
 
+def drawn(client: Learner, rng: np.random.Generator, scale: float = 0.7) -> Arrays:
+    """Arrays such as the learner awaits, from a server that sends what it likes."""
+    return {
+        name: rng.normal(0, scale, array.shape).astype(array.dtype)
+        for name, array in client.share().items()
+    }
+
+
+def own_state(client: Learner, prefix: str) -> Arrays:
+    """What a client keeps under a prefix, without it."""
+    return {
+        name.removeprefix(prefix): np.array(tensor.numpy(force=True))
+        for name, tensor in client.local_state().items()
+        if name.startswith(prefix)
+    }
+
+
 def softmax_loss(
     arrays: Mapping[str, NDArray[Any]], x: NDArray[Any], labels: NDArray[Any]
 ) -> float:

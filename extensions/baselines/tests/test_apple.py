@@ -8,7 +8,16 @@ import pytest
 import torch
 from app_runs import Recorder, array_names, run
 from errors import refuses
-from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
+from tiny_learning import (
+    Arrays,
+    assert_near,
+    batches,
+    gradient,
+    learner,
+    own_state,
+    softmax_loss,
+    state,
+)
 
 from curvfed.extensions.baselines.methods.apple import AppleServer, Keys
 from curvfed.strategies.base.run_keys import RunKeys
@@ -119,12 +128,7 @@ def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     cores[1] = trained_core
     expected = combined(cores, arrays["shares"] + apart)
     assert_near(state(client.scored), expected, tolerance)
-    scored = {
-        name.removeprefix("own/"): array.numpy(force=True)
-        for name, array in client.local_state().items()
-        if name != "relations"
-    }
-    assert_near(scored, expected, tolerance)
+    assert_near(own_state(client, "own/"), expected, tolerance)
 
 
 def test_before_training_the_model_is_what_came_by_the_relations_as_they_are():

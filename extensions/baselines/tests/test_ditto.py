@@ -5,7 +5,7 @@ import pytest
 import torch
 from app_runs import QUICK, run
 from tiers import only
-from tiny_learning import assert_near, descend, learner, state
+from tiny_learning import assert_near, descend, drawn, learner, own_state, state
 
 RATE = 0.3
 EPOCHS = 2
@@ -19,10 +19,7 @@ def trained(method: str = "ditto", rounds: int = 2, dtype: torch.dtype = torch.f
     rng = np.random.default_rng(7)
     sent = []
     for _ in range(rounds):
-        arrays = {
-            name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-            for name, array in client.share().items()
-        }
+        arrays = drawn(client, rng)
         client.receive(arrays)
         client.train()
         sent.append(arrays)
@@ -46,11 +43,7 @@ def test_both_models_are_those_of_the_algorithm(mu, dtype):
     tolerance = 1e-8 if dtype == torch.float64 else 50 * np.finfo(np.float32).eps
     assert_near(state(client.scored), personal, tolerance)
     assert_near(client.share(), shared, tolerance)
-    stored = {
-        name.removeprefix("own/"): tensor.numpy(force=True)
-        for name, tensor in client.local_state().items()
-    }
-    assert_near(stored, personal, tolerance)
+    assert_near(own_state(client, "own/"), personal, tolerance)
 
 
 @pytest.mark.parametrize("method", only(["ditto", "fedrod"], "ditto".__eq__))

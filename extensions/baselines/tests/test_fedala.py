@@ -4,7 +4,16 @@ from itertools import count
 
 import numpy as np
 import pytest
-from tiny_learning import assert_near, batches, descend, gradient, learner, softmax_loss, state
+from tiny_learning import (
+    assert_near,
+    batches,
+    descend,
+    drawn,
+    gradient,
+    learner,
+    softmax_loss,
+    state,
+)
 
 from curvfed.extensions.baselines.methods import fedala
 
@@ -56,7 +65,7 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names, monkeypatc
     own_model = state(client.scored)
     weights = {name: np.ones_like(own_model[name]) for name in names}
     for passes in (0, 11, 1):
-        received = {name: rng.normal(0, 0.7, array.shape) for name, array in own_model.items()}
+        received = drawn(client, rng)
         weights = learn(own_model, received, weights, names, task, passes)
         start = mixed(own_model, received, weights, names)
         own_model = descend(start if passes else received, task, RATE, EPOCHS)
@@ -72,10 +81,7 @@ def test_all_passes_of_a_search_are_over_the_same_batches(monkeypatch):
     settings = {"fedala__rate": ETA, "fedala__sample": 0.5}
     clients = [learner("fedala", learning_rate=RATE, **settings) for _ in range(2)]
     rng = np.random.default_rng(8)
-    sent = [
-        {name: rng.normal(0, 0.7, array.shape) for name, array in clients[0].share().items()}
-        for _ in range(2)
-    ]
+    sent = [drawn(clients[0], rng) for _ in range(2)]
     for client in clients:
         client.receive(sent[0])
         client.train()

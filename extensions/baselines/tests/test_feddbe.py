@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 import torch
-from tiny_learning import assert_near, batches, cross_entropy, features, gradient, learner, state
+from tiny_learning import (
+    assert_near,
+    batches,
+    cross_entropy,
+    drawn,
+    features,
+    gradient,
+    learner,
+    state,
+)
 
 from curvfed.extensions.baselines.methods.feddbe import MEAN, OFFSET, FedDbeServer
 from curvfed.strategies.base.statistics import Statistics
@@ -47,7 +56,7 @@ def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
     offset = np.zeros(2)
     rng = np.random.default_rng(5)
     for _ in range(2):
-        sent = {name: rng.normal(0, 0.7, array.shape) for name, array in client.share().items()}
+        sent = drawn(client, rng)
         sent[MEAN] = common
         client.receive(sent)
         client.train()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, run
-from tiny_learning import assert_near, copied, descend, learner
+from tiny_learning import assert_near, copied, descend, drawn, learner, own_state
 
 from curvfed.extensions.baselines.methods.feddyn import FedDynServer
 from curvfed.strategies.base.statistics import Statistics
@@ -18,13 +18,6 @@ EPS = float(np.finfo(np.float32).eps)
 
 def new(method="feddyn", **settings):
     return learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
-
-
-def drift_of(client):
-    return {
-        name.removeprefix("drift/"): np.array(tensor.numpy(force=True))
-        for name, tensor in client.local_state().items()
-    }
 
 
 def change(after, before):
@@ -43,17 +36,14 @@ def test_rounds_of_a_client_are_those_of_the_authors(alpha, dtype):
     drift = {name: np.zeros(array.shape) for name, array in client.share().items()}
     tolerance = 1e-8 if dtype == torch.float64 else 100 * EPS
     for _ in range(3):
-        sent = {
-            name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-            for name, array in client.share().items()
-        }
+        sent = drawn(client, rng)
         client.receive(sent)
         client.train()
         pull = lambda a: {name: alpha * (drift[name] + a[name] - sent[name]) for name in a}  # noqa: E731
         model = descend(sent, client.local.task, RATE, EPOCHS, pull)
         drift = {name: drift[name] + model[name] - sent[name] for name in drift}
         assert_near(client.share(), model, tolerance)
-        assert_near(drift_of(client), drift, tolerance)
+        assert_near(own_state(client, "drift/"), drift, tolerance)
 
 
 def test_a_round_without_training_moves_no_drift():
@@ -61,11 +51,11 @@ def test_a_round_without_training_moves_no_drift():
     arrays = {name: array + 1 for name, array in copied(client).items()}
     client.receive(arrays)
     client.train()
-    before = drift_of(client)
+    before = own_state(client, "drift/")
     assert all(array.any() for array in before.values())
     arrays = {name: array - 1 for name, array in copied(client).items()}
     client.receive(arrays)
-    assert_near(drift_of(client), before, 0)
+    assert_near(own_state(client, "drift/"), before, 0)
 
 
 def cohort(number):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from errors import refuses
 from scipy.linalg import LinAlgWarning, sqrtm
-from tiny_learning import assert_near, descend, learner
+from tiny_learning import assert_near, descend, drawn, learner
 
 from curvfed.extensions.baselines.methods.fedmtl import (
     RIDGE,
@@ -145,14 +145,8 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
 def sent_to(client, weight=0.75, seed=7):
     """What a server sends that sends what it likes."""
     rng = np.random.default_rng(seed)
-    draw = {
-        name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-        for name, array in client.share().items()
-    }
-    pulls = {
-        f"pull/{name}": rng.normal(0, 0.7, array.shape).astype(array.dtype)
-        for name, array in draw.items()
-    }
+    draw = drawn(client, rng)
+    pulls = {f"pull/{name}": array for name, array in drawn(client, rng).items()}
     return draw | pulls | {"pull-weight": np.array([weight])}
 
 

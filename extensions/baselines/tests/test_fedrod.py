@@ -14,6 +14,7 @@ from tiny_learning import (
     features,
     gradient,
     learner,
+    own_state,
     state,
 )
 
@@ -31,10 +32,7 @@ def with_labels(labels, method="fedrod", **settings):
 
 
 def own_head(client):
-    return {
-        name.removeprefix("own-head/"): np.array(tensor.numpy(force=True))
-        for name, tensor in client.local_state().items()
-    }
+    return own_state(client, "own-head/")
 
 
 def algorithm(shared, head, task, rounds=1, rate=RATE):
@@ -98,10 +96,7 @@ def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
     expected = z @ weight.T + shared["head.bias"] + head["bias"]
     np.testing.assert_allclose(client.scored(x).numpy(force=True), expected, rtol=0, atol=1e-14)
     assert client.share().keys() == shared.keys()
-    stored = {
-        name: np.array(tensor.numpy(force=True)) for name, tensor in client.local_state().items()
-    }
-    restored = type(client).restored(client.local.model, stored)
+    restored = type(client).restored(client.local.model, own_state(client, ""))
     np.testing.assert_array_equal(restored(x).numpy(force=True), client.scored(x).numpy(force=True))
     generic = z @ shared["head.weight"].T + shared["head.bias"]
     # whose head is as it was

@@ -10,9 +10,11 @@ from tiny_learning import (
     Examples,
     assert_near,
     batches,
+    drawn,
     features,
     gradient,
     learner,
+    own_state,
     softmax_loss,
     state,
 )
@@ -26,20 +28,6 @@ EPS = float(np.finfo(np.float32).eps)
 
 def new(method="moon", **settings):
     return learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
-
-
-def drawn(client, rng):
-    return {
-        name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-        for name, array in client.share().items()
-    }
-
-
-def previous_model(client):
-    return {
-        name.removeprefix("previous/"): np.array(tensor.numpy(force=True))
-        for name, tensor in client.local_state().items()
-    }
 
 
 def cosines(first, second):
@@ -84,13 +72,13 @@ def test_rounds_of_a_client_are_those_of_the_paper(mu, tau, dtype):
     tolerance = 1e-7 if dtype == torch.float64 else 300 * EPS
     for _ in range(3):
         received = drawn(client, rng)
-        assert_near(previous_model(client), previous, tolerance)
+        assert_near(own_state(client, "previous/"), previous, tolerance)
         client.receive(received)
         trained = client.train()
         previous, loss = descended(client.local.task, received, previous, mu, tau)
         assert_near(client.share(), previous, tolerance)
         assert trained.loss == pytest.approx(loss, abs=10 * tolerance)
-        assert_near(previous_model(client), client.share(), 0)
+        assert_near(own_state(client, "previous/"), client.share(), 0)
 
 
 def test_features_of_length_0_have_no_direction_and_do_no_harm():

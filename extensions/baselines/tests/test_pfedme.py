@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 import torch
 from errors import refuses
-from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
+from tiny_learning import (
+    Arrays,
+    assert_near,
+    batches,
+    drawn,
+    gradient,
+    learner,
+    softmax_loss,
+    state,
+)
 
 from curvfed.extensions.baselines.methods.pfedme import Keys, PFedMeServer
 from curvfed.strategies.base.statistics import Statistics
@@ -20,10 +29,7 @@ def rounds_of(client, count=2):
     rng = np.random.default_rng(7)
     sent = []
     for _ in range(count):
-        arrays = {
-            name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-            for name, array in client.share().items()
-        }
+        arrays = drawn(client, rng)
         sent.append(arrays)
         client.receive(arrays)
         client.train()

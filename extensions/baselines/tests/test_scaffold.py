@@ -5,7 +5,17 @@ import pytest
 import torch
 from app_runs import Recorder, run
 from errors import refuses
-from tiny_learning import assert_near, batches, copied, gradient, learner, softmax_loss, state
+from tiny_learning import (
+    assert_near,
+    batches,
+    copied,
+    drawn,
+    gradient,
+    learner,
+    own_state,
+    softmax_loss,
+    state,
+)
 
 from curvfed.extensions.baselines.methods.scaffold import Keys, ScaffoldServer
 from curvfed.server_app.callbacks.long_updates import update_lengths
@@ -24,19 +34,8 @@ def new(**settings):
     return learner("scaffold", **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
 
 
-def drawn(client, rng, scale=0.7):
-    """Arrays such as the learner awaits."""
-    return {
-        name: rng.normal(0, scale, array.shape).astype(array.dtype)
-        for name, array in client.share().items()
-    }
-
-
 def own_variate(client):
-    return {
-        name.removeprefix("own-variate/"): np.array(tensor.numpy(force=True))
-        for name, tensor in client.local_state().items()
-    }
+    return own_state(client, "own-variate/")
 
 
 def split(arrays):

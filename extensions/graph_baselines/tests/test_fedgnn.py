@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 from app_runs import Recorder, partition_of, real_nodes, run
 from graph_fixtures import user_fields
-from tiny_learning import assert_near, descend, learner, state
+from tiny_learning import assert_near, descend, drawn, learner, state
 
 import curvfed.strategies.base.noise
 from curvfed.strategies.base.noise import Noise
@@ -32,10 +32,7 @@ def trained(method="fedgnn", dtype=np.float64, rounds=2, **settings):
     client.local.noise.seed(SEED)
     rng = np.random.default_rng(7)
     for _ in range(rounds):
-        arrays = {
-            name: rng.normal(0, 0.7, array.shape).astype(dtype)
-            for name, array in client.share().items()
-        }
+        arrays = drawn(client, rng)
         client.receive(arrays)
         client.train()
     return client, arrays

@@ -109,11 +109,6 @@ def test_a_cycle_is_refused_by_its_names(links, words):
     assert "→" in cycle
 
 
-def test_one_link_is_named_in_the_singular():
-    raw = closed("one", raw_links("one", [("a", "b")]))
-    assert raw.history[-1] == "links.closure adds 0 links to further ancestors to 1 link"
-
-
 def test_a_closure_that_is_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(closure, "MOST_LINKS", 100)
     chain = [(f"n{number}", f"n{number + 1}") for number in range(20)]

@@ -22,7 +22,6 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.compare import results
 from curvfed.extensions.sweeps.commands.compare.comparison import Comparison
-from curvfed.extensions.sweeps.commands.compare.ladder import FARTHEST
 from curvfed.extensions.sweeps.commands.compare.plan import first_lines, identity
 from curvfed.extensions.sweeps.commands.compare.request import read_comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import (
@@ -384,28 +383,15 @@ def test_the_number_of_runs_is_at_most_the_promised_one_whatever_the_scores(word
         assert numbers[-1] == comparison.numbers["seeds"]
 
 
-def test_the_bound_on_the_runs_is_all_rates_and_decays_twice_and_the_budget():
-    words = ("dataset=trees", "methods=fedavg,local", "schedule=constant", "model=gcn")
-    rates = 2 * FARTHEST + 1
-    decays = 7  # .01 to 10 in steps of √10, beside the default
-    of_rates = Tuning(read(*words, "weight-decay=0"), "fedavg").tuning_runs
-    assert of_rates == (2 * (5 + 2), 2 * (rates + rates - 1))
-    whole = Tuning(read(*words, "dropout=0.1|0.2|0.3", "budget=1"), "fedavg").tuning_runs
-    assert whole == (2 * (5 + 3 + 1 + 2 + 2), 2 * (rates + decays + 1 + decays + rates - 1))
-
-
 def test_too_few_seeds_for_intervals_are_noted_before_the_runs():
     sizes = [Size(39, 181), Size(10, 10)]
     few = first_lines(read("dataset=trees", "methods=fedavg,local", "seeds=2"), sizes)
-    assert few[0] == "trees: fedavg, local"
-    assert few[1].startswith("about 53 runs, at most 195: 4 compare these 2 on 2 seeds")
-    assert few[2] == "for a first answer from fewer runs, add budget=1 tuning-seeds=1 seeds=3"
-    assert few[3].startswith("note: seeds = 2 gives no intervals")
+    assert few[1].startswith("about 53 runs, at most 195: ")
+    assert "seeds = 2" in few[3]
     chosen = first_lines(read("dataset=trees", "methods=fedavg,local", "budget=1"), sizes)
     assert not any("fewer runs" in line for line in chosen)
     enough = first_lines(read("dataset=trees", "methods=fedavg,local", "seeds=3"), [Size(5, 5)] * 2)
-    assert enough[1].startswith("16 runs: 6 compare these 2 on 3 seeds")
-    assert "depends on scores" not in enough[1]
+    assert enough[1].startswith("16 runs: ")
     assert len(enough) == 2
 
 
@@ -493,16 +479,10 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
         mean = np.mean(scores["curved"] - scores[reference])
         assert [row[key] for key in keys] == pytest.approx([mean, *interval])
     said = results.answers(rows, "mine")
-    assert said[0].startswith("Is it the curvature? Not known: curved scores ")
-    assert "itself at curvature 0, the mean over 6 seeds" in said[0]
-    assert said[1].startswith("Should I use it? Yes: curved scores ")
-    assert (
-        "than the best rival by the tuning seeds, rival, the mean over 6 seeds; the 95% interval, "
-        in said[1]
-    )
-    assert said[2].startswith("How to read it: all methods ran with the same 6 seeds")
-    assert said[3] == "Below the trivial line, accuracy of the majority class (55.0%): rival."
-    assert len(said) == 5
+    assert said[0].startswith("Is it the curvature? Not known: ")
+    assert said[1].startswith("Should I use it? Yes: ")
+    assert "best rival by the tuning seeds, rival" in said[1]
+    assert said[3].endswith("(55.0%): rival.")
 
 
 def test_a_method_is_not_its_own_rival_and_flat_methods_have_no_questions():
@@ -550,13 +530,8 @@ def test_two_seeds_give_differences_without_intervals():
     curved = next(row for row in rows if row["method"] == "curved")
     assert [curved[key] for key in results.CURVATURE] == [pytest.approx(0.075), None, None]
     assert results.points(curved, results.CURVATURE) == "7.5"
-    curvature, use, reading, best = results.answers(rows, "mine")
-    for said in (curvature, use):
-        assert "? Not known: " in said
-        assert said.endswith("the mean over 2 seeds, too few for an interval.")
-    assert "From 3 seeds on" in reading
-    assert best.startswith("Which is best? curved (60.0%) has the highest mean of these 3 methods")
-    assert best.endswith("but 2 seeds are too few to show that it is the best.")
+    curvature, use, *_ = results.answers(rows, "mine")
+    assert all("? Not known: " in said for said in (curvature, use))
 
 
 def test_no_interval_reaches_beyond_what_scores_allow():
@@ -586,24 +561,8 @@ def test_equal_scores_cannot_be_reported_apart_and_constant_differences_can():
     expected = [(0.0, 0.0), pytest.approx((-0.1, -0.1))]
     assert [(row["low"], row["high"]) for row in rows[1:]] == expected
     _, said = results.answers(rows, "data")
-    assert said.startswith("Which is best? one (60.0%) has the highest mean of these 3 methods on")
-    assert "but 3 seeds do not show it to be better than same: they score the same" in said
+    assert "better than same: they score the same" in said
     assert said.endswith("less scored less.")
-    _, said = results.answers(rows_of({"one": [0.5, 0.7], "same": [0.5, 0.7]}), "data")
-    assert "interval" not in said  # two seeds have none
-
-
-def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
-    scores = {"one": [0.5, 0.6, 0.7], "one at 0": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]}
-    level = {"is_rival": False}
-    rows = rows_of(scores, one=level | {"at_zero": "one at 0"}, **{"one at 0": level})
-    curvature, use, *_ = results.answers(rows, "data")
-    assert curvature.endswith("one scores the same as itself at curvature 0, on each of 3 seeds.")
-    assert "Yes: one scores 10.0 points more than the rival less, on each of 3 seeds." in use
-    assert results.points(rows[0], results.CURVATURE) == "same in every run"
-    assert results.points(rows[0], results.USE) == "10.0 in every run"
-    _, best = results.answers(rows_of({name: scores[name] for name in ("one", "less")}), "data")
-    assert "there is no interval" in best
 
 
 def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():

@@ -55,7 +55,8 @@ def test_the_warning_says_what_the_others_get_of_such_a_class(tmp_path, keys, co
         labels = np.repeat(list(names), 20)
         points = np.array([centres[name] for name in labels])
         data.append((points + rng.normal(0, 0.05, points.shape), labels))
-    run = curvfed.simulate(data=data, num_rounds=3, results_dir=tmp_path, quiet=True, **keys)
+    keys = {"quiet": True, "report": False} | keys
+    run = curvfed.simulate(data=data, num_rounds=3, results_dir=tmp_path, **keys)
     (text,) = [text for text in run.summary["warnings"] if "a single client has these" in text]
     assert consequence in text
     if keys["method"] != "local":
@@ -86,9 +87,8 @@ def test_a_client_that_has_both_names_means_two_classes(tmp_path):
 )
 def test_names_that_differ_in_spelling_alone(names, pair, tmp_path):
     labels = np.array(names)[np.arange(60) % len(names)]
-    run = curvfed.simulate(
-        "fedavg", data=[(POINTS, labels)], num_rounds=1, results_dir=tmp_path, quiet=True
-    )
+    keys = {"results_dir": tmp_path, "quiet": True, "report": False}
+    run = curvfed.simulate("fedavg", data=[(POINTS, labels)], num_rounds=1, **keys)
     warnings = [text for text in run.summary["warnings"] if "spelling alone" in text]
     assert [pair in text for text in warnings] == [True] * (pair is not None)
 
@@ -101,6 +101,7 @@ def test_what_marks_a_missing_label_is_no_class_or_is_reported(tmp_path, caplog,
         "num_rounds": 1,
         "results_dir": tmp_path / "results",
         "dataset": tmp_path / "own.csv",
+        "report": False,
     }
     caplog.set_level("INFO", "curvfed")
     run = curvfed.simulate("fedavg", num_supernodes=2, **keys)
