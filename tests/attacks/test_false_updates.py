@@ -26,6 +26,8 @@ class SmallNumbers(Liar):
 def test_a_huge_reply_ends_no_run_and_its_sender_is_named(method, liar, tmp_path, caplog):
     task = "images" if method == "fedtgp" else "nodes"
     settings = QUICK[task] | SETTINGS | {"method": method}
+    if method == "fedtgp":
+        settings["fedtgp__epochs"] = 10
     lie = run(tmp_path, intercept=liar, **settings)
     assert lie.summary["status"] == "completed"
     assert f"the update of client {LIAR} is" in caplog.text

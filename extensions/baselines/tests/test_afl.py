@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from app_runs import QUICK, run
+from app_runs import QUICK, Run, run
 
 from curvfed.strategies.base.least_squares import Sums, solve
 
@@ -44,27 +44,31 @@ def test_the_recursion_over_clients_is_least_squares_over_all_examples():
     np.testing.assert_allclose(recursion(clients).T, solve(gram, targets, 0.0), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("rounds", [0, 1])
-def test_rounds_change_nothing(rounds, tmp_path):
-    settings = QUICK["images"] | {"method": "afl", "num_rounds": rounds}
-    result = run(tmp_path, **settings)
-    start = run(tmp_path, "start", **settings | {"seed": 0, "num_rounds": 0})
-    assert all((result.model[name] == array).all() for name, array in start.model.items())
-    assert result.summary["global_accuracy"] > 0.3  # of ten classes
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, module_home) -> list[Run]:
+    """Without rounds, and with one."""
+    folder = tmp_path_factory.mktemp("afl")
+    settings = QUICK["images"] | {"method": "afl"}
+    return [run(folder, str(rounds), num_rounds=rounds, **settings) for rounds in (0, 1)]
 
 
-def test_a_classifier_before_its_calibration_is_neither_scored_nor_warned_of(tmp_path, caplog):
-    result = run(tmp_path, **QUICK["images"] | {"method": "afl", "num_rounds": 0})
-    assert result.summary["personal_accuracy_mean"] is None
-    assert result.summary["metrics"]["majority_accuracy"] is None
-    run(tmp_path, "rounds", **QUICK["images"] | {"method": "afl", "num_rounds": 1})
-    assert "below that of the trivial answer" not in caplog.text
+def test_rounds_change_nothing(runs):
+    start, trained = runs
+    assert all((trained.model[name] == array).all() for name, array in start.model.items())
+    for result in runs:
+        assert result.summary["global_accuracy"] > 0.3  # of ten classes
 
 
-def test_the_traffic_of_a_run_without_rounds_is_that_of_its_calibration(tmp_path):
-    result = run(tmp_path, **QUICK["images"] | {"method": "afl", "num_rounds": 0})
-    (row,) = [row for row in result.rounds if row["phase"] == "calibrate"]
-    assert result.summary["bytes_up"] == float(row["bytes_up"]) > 0
+def test_a_classifier_before_its_calibration_is_neither_scored_nor_warned_of(runs):
+    start, trained = runs
+    assert start.summary["personal_accuracy_mean"] is None
+    assert start.summary["metrics"]["majority_accuracy"] is None
+    assert not [text for text in trained.summary["warnings"] if "trivial answer" in text]
+
+
+def test_the_traffic_of_a_run_without_rounds_is_that_of_its_calibration(runs, tmp_path):
+    (row,) = [row for row in runs[0].rounds if row["phase"] == "calibrate"]
+    assert runs[0].summary["bytes_up"] == float(row["bytes_up"]) > 0
     result = run(tmp_path, "rounds", **QUICK["images"] | {"method": "fedavg", "num_rounds": 1})
     (row,) = [row for row in result.rounds if row["phase"] == "train"]
     assert result.summary["bytes_up"] == float(row["bytes_up"])

@@ -392,7 +392,7 @@ def test_what_the_rounds_share_is_fedavgs_and_the_own_network_stays(tmp_path):
     recorder = Recorder()
     settings = {"num_rounds": 2, "seed": 1}
     adafgl = run(
-        tmp_path, "adafgl", method="adafgl", fine_tune_epochs=20, intercept=recorder, **settings
+        tmp_path, "adafgl", method="adafgl", fine_tune_epochs=5, intercept=recorder, **settings
     )
     fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
     assert adafgl.model.keys() == fedavg.model.keys()

@@ -213,7 +213,7 @@ def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys)
         "embedding_dim": 32,
     }
     settings |= {"fedhgcn__ratio": 0.4}
-    result = run(tmp_path, clients=2, num_rounds=12, **settings)
+    result = run(tmp_path, clients=2, num_rounds=5, **settings)
     printed = []
     for client in range(2):
         assert main(["predict", str(result.path), "mutag", "--client", str(client)]) == 0
@@ -223,6 +223,6 @@ def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys)
             for line in said.splitlines()
             if line.startswith("accuracy on the test graphs")
         ]
-    longer = run(tmp_path, clients=2, num_rounds=13, resume=True, **settings)
-    after = [float(row["score_before"]) for row in longer.clients if row["round"] == "13"]
+    longer = run(tmp_path, clients=2, num_rounds=6, resume=True, **settings)
+    after = [float(row["score_before"]) for row in longer.clients if row["round"] == "6"]
     assert printed == [f"{score:.4f}" for score in after]

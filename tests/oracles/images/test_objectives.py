@@ -96,7 +96,7 @@ def test_one_negative_is_drawn_uniformly_from_the_other_classes():
     loss, counts = objective("triplet", margin=2.0), torch.zeros(4, 4)
     torch.manual_seed(0)
     for label in range(4):
-        for _ in range(600):
+        for _ in range(300):
             drawn = loss(model, images[:1], labels[label : label + 1])
             counts[label, (values[label] - drawn).abs().argmin()] += 1
             assert (values[label] - drawn).abs().min() <= 1e-6
@@ -212,7 +212,7 @@ def test_the_shares_of_mixup_have_their_beta_distribution(monkeypatch):
         torch, "lerp", lambda start, end, weight: shares.append(weight) or lerp(start, end, weight)
     )
     loss = objective("triplet", mixup=1.0)
-    for _ in range(1000):
+    for _ in range(500):
         loss(model, images, labels)
     assert stats.kstest(torch.stack(shares).numpy(), stats.beta(0.5, 0.5).cdf).pvalue > 0.01
 
