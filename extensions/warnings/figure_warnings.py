@@ -189,6 +189,9 @@ def _below_trivial(config: RunConfig, federation: Federation, state: State) -> s
         scored = f"the {find(GLOBAL_ACCURACY).words}"
     if trivial is None or score is None or score >= trivial:
         return ""
+    # Numbers that read the same show no difference.
+    if _percent(score) == _percent(trivial):
+        return ""
     words = find(name).words if name else "a guess"
     remedy = KINDS[federation.facts.task].remedy_below_trivial(config)
     return (

@@ -20,6 +20,7 @@ from curvfed.server_app.federation import Federation
 from curvfed.server_app.report.run_page import write_report
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import TRAIN, Description, Facts, Header, Reply
+from curvfed.tasks.kinds import GLOBAL_TRIVIAL
 
 
 def graph(classes: int = 2, train: bool = True) -> dict[str, torch.Tensor]:
@@ -184,6 +185,14 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, is_warned):
         note_training(state, [0], answer, described(num_test))
     result = FigureWarnings(parse({"method": "fedavg"}), described(num_test)).so_far(state)
     assert bool(result) == is_warned
+
+
+@pytest.mark.parametrize(("score", "is_warned"), [(0.5, False), (0.4996, False), (0.499, True)])
+def test_a_score_is_below_the_trivial_one_only_if_their_words_show_it(score, is_warned):
+    state = State()
+    state.scored = {"calibrated": score, "figures": {GLOBAL_TRIVIAL: 0.5}}
+    warnings = FigureWarnings(parse({"method": "fedavg"}), described(100))
+    assert ("trivial" in warnings.at_the_end(state)) == is_warned
 
 
 @pytest.mark.parametrize(("points", "sent"), [(40, 3), (1000, 0)])
