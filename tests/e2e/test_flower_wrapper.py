@@ -177,26 +177,46 @@ FAILED = {"status": "failed", "error": "no such data"}
 
 
 @pytest.mark.parametrize(
-    ("status", "summary", "code", "exit_status", "message"),
+    ("summary", "code", "exit_status", "message"),
     [
-        ("finished:completed", COMPLETED, 0, 0, "75.0%"),
-        ("finished:completed", FAILED, 0, 1, "no such data"),
-        ("finished:failed", FAILED, 0, 1, "no such data"),
-        ("finished:failed", COMPLETED, 0, 1, "as told"),
-        ("finished:failed", None, 0, 1, "the app left no summary; as told"),
-        ("finished:completed", None, 0, 1, "the app left no summary"),
-        ("finished:completed", COMPLETED, 1, 1, "`flwr run` ended with exit status 1"),
+        (COMPLETED, 0, 0, "75.0%"),
+        (None, 0, 1, "the app left no summary"),
+        (COMPLETED, 1, 1, "`flwr run` ended with exit status 1"),
     ],
 )
-def test_exit_status_tells_how_the_run_went(
-    fake, capsys, status, summary, code, exit_status, message
-):
-    fake.answer(status=status, summary=summary, code=code)
+def test_exit_status_of_the_processes(fake, capsys, summary, code, exit_status, message):
+    fake.answer(status="finished:completed", summary=summary, code=code)
     assert main(["run", *fake.command]) == exit_status
     output = capsys.readouterr().out
     assert message in output
     assert ("`curvfed simulate` with the same keys needs" in output) is (summary is None)
     assert fake.daemon_is_gone()
+
+
+@pytest.mark.parametrize(
+    ("status", "summary", "message"),
+    [
+        ("finished:completed", FAILED, "no such data"),
+        ("finished:failed", FAILED, "no such data"),
+        ("finished:failed", COMPLETED, "as told"),
+        ("finished:failed", None, "the app left no summary; as told"),
+    ],
+)
+def test_a_run_has_failed_if_flower_or_the_app_says_so(
+    fake, capsys, monkeypatch, status, summary, message
+):
+    def told(*_):
+        if summary is not None:
+            fake.run.mkdir(parents=True)
+            (fake.run / "config.toml").touch()
+            (fake.run / "summary.json").write_text(json.dumps(summary))
+        return status, "as told"
+
+    monkeypatch.setattr(run, "run_isolated", told)
+    assert main(["run", *fake.command]) == 1
+    output = capsys.readouterr().out
+    assert message in output
+    assert ("`curvfed simulate` with the same keys needs" in output) is (summary is None)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from killed_commands import (
     install_callbacks,
     start,
 )
-from tiers import only
 
 from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.inprocess import simulate
@@ -28,6 +27,8 @@ from curvfed.deployments.processes import free_ports, is_open, wait_until
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.sweep import LOGS, read_plan
 from curvfed.extensions.sweeps.commands.sweep.results import Results
+
+INTERRUPTED = 130
 
 
 class Sweep:
@@ -106,7 +107,7 @@ dataset = "trees"
 method = "fedavg"
 callbacks = "death"
 [[runs]]
-method = ["fedavg", "flatland"]
+method = "flatland"
 [[runs]]
 dataset = "absent.pt"
 method = "fedavg"
@@ -123,28 +124,28 @@ hull.epsilon = 0.1
 def test_a_broken_run_costs_the_others_nothing(sweep_of, tmp_path):
     sweep = sweep_of(BROKEN)
     site = install_callbacks(tmp_path / "site")
-    victim, flat, lorentz, absent, refused, hull = sweep.runs
+    victim, lorentz, absent, refused, hull = sweep.runs
     code, output = call(*sweep.words, cwd=tmp_path, site=site)
     assert code == 1
     table = sweep.table()
     status = {name: row["status"] for name, row in table.items()}
     broken = {run.name: "failed" for run in (victim, absent, refused)}
-    whole = {run.name: "completed" for run in (flat, lorentz, hull)}
+    whole = {run.name: "completed" for run in (lorentz, hull)}
     assert status == broken | whole
     assert "the process of the run ended (SIGKILL)" in table[victim.name]["error"]
     assert f"no file {tmp_path / 'absent.pt'}" in table[absent.name]["error"]
     assert table[refused.name]["error"] == refused.refused
     assert f"failed {absent.name}: " in output
-    assert "Three are broken: 3 of 6 done, 3 failed" in output
+    assert "Three are broken: 2 of 5 done, 3 failed" in output
     assert "Warning" not in output
-    assert "round 4/4" in sweep.log(flat)
+    assert "round 4/4" in sweep.log(lorentz)
     first = completed_runs(sweep.folder)
     assert set(first) == set(whole)
 
     # The same command goes on with what was killed, repeats what has failed, and leaves the others.
     code, output = call(*sweep.words, cwd=tmp_path, site=site)
     assert code == 1
-    assert "Three are broken: 4 of 6 done, 2 failed" in output
+    assert "Three are broken: 3 of 5 done, 2 failed" in output
     assert "resuming after round 3" in sweep.log(victim)
     second = completed_runs(sweep.folder)
     assert {name: second[name] for name in first} == first
@@ -162,37 +163,44 @@ callbacks = "pause"
 """
 
 
-@pytest.mark.parametrize(
-    ("signum", "is_for_all", "status"),
-    only(
-        [
-            (signal.SIGINT, True, 130),  # as a terminal sends it
-            (signal.SIGTERM, False, 130),
-            (signal.SIGTERM, True, 130),  # as a batch system may do
-            (signal.SIGKILL, False, -9),
-        ],
-        lambda case: case[:2] == (signal.SIGTERM, False),
-    ),
-)
-def test_the_end_of_the_command_is_that_of_its_processes(
-    sweep_of, tmp_path, signum, is_for_all, status
-):
-    """Also of the workers of a run that has the whole machine."""
-    sweep = sweep_of(PAUSED)
-    site = install_callbacks(tmp_path / "site")
+def end_by(signum: signal.Signals, is_for_all: bool, sweep: Sweep, site: Path) -> int:
+    """Send a signal to a paused sweep; its exit status. No process of it is left, nor of the
+    workers of a run that has the whole machine."""
     (run,) = sweep.runs
-    with start(*sweep.words, cwd=tmp_path, site=site) as process:
+    with start(*sweep.words, cwd=site.parent, site=site) as process:
         await_((site / f"paused-{run.name}").exists, process)
         processes = family(process)
         assert len(processes) == (2 if usable_cores() == 1 else 4)
         (os.killpg if is_for_all else os.kill)(process.pid, signum)
         output = process.communicate(timeout=LONG)[0]
-        assert process.returncode == status, output
         assert have_ended(processes)
     is_announced = "Interrupted. Completed runs are saved; the same command continues." in output
-    assert is_announced == (status == 130)
+    assert is_announced == (process.returncode == INTERRUPTED), output
     assert "Traceback" not in output
     assert not sweep.table()  # neither failed nor completed
+    return process.returncode
+
+
+def test_the_end_of_the_command_is_that_of_its_processes(sweep_of, tmp_path):
+    site = install_callbacks(tmp_path / "site")
+    assert end_by(signal.SIGTERM, False, sweep_of(PAUSED), site) == INTERRUPTED
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("signum", "is_for_all", "status"),
+    [
+        (signal.SIGINT, True, INTERRUPTED),  # as a terminal sends it
+        (signal.SIGTERM, False, INTERRUPTED),
+        (signal.SIGTERM, True, INTERRUPTED),  # as a batch system may do
+        (signal.SIGKILL, False, -9),
+    ],
+)
+def test_a_sweep_that_was_ended_goes_on(sweep_of, tmp_path, signum, is_for_all, status):
+    sweep = sweep_of(PAUSED)
+    (run,) = sweep.runs
+    site = install_callbacks(tmp_path / "site")
+    assert end_by(signum, is_for_all, sweep, site) == status
     (site / "go").touch()
     code, output = call(*sweep.words, cwd=tmp_path, site=site)
     assert code == 0, output
