@@ -292,8 +292,8 @@ def tuned(
 @pytest.mark.parametrize(
     ("key", "best"),
     [
-        *(("learning-rate", best) for best in (1e-5, 1e-3, 0.0316, 1.0, 20.0)),
-        *(("weight-decay", best) for best in (1e-5, 0.01, 0.2, 1.0, 10.0)),
+        *(("learning-rate", best) for best in (1e-5, 0.0316, 20.0)),
+        *(("weight-decay", best) for best in (1e-5, 0.2, 10.0)),
     ],
 )
 def test_rates_and_decays_are_tried_until_a_worse_one_is_on_either_side(key, best):
@@ -367,7 +367,7 @@ def test_a_step_without_new_configurations_is_not_named_and_runs_are_expected():
 def test_the_number_of_runs_is_at_most_the_promised_one_whatever_the_scores(words):
     rng = np.random.default_rng(0)
     comparison = read("dataset=trees", "methods=fedavg,local", *words)
-    for _ in range(5):
+    for _ in range(3):
         tuning = Tuning(comparison, "fedavg")
         stream = tuning.stream()
         batch = next(stream)
@@ -812,8 +812,8 @@ def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     write, name, words, names = EVERY_KIND[kind]
     write(tmp_path if name == "MUTAG" else tmp_path / name)
     folder = tmp_path / "runs"
-    common = ["budget=1", "tuning-seeds=1", "seeds=2", "num-rounds=1", "learning-rate=0.05"]
-    sizes = ["embedding-dim=4", "num-supernodes=2"]
+    common = ["budget=1", "tuning-seeds=1", "seeds=2", "num-rounds=1"]
+    sizes = ["learning-rate=0.05", "weight-decay=0", "embedding-dim=4", "num-supernodes=2"]
     status = main(["compare", f"dataset={name}", *words, *common, *sizes, "--results", str(folder)])
     assert status == 0, capsys.readouterr().out
     stored = comparison(folder)
