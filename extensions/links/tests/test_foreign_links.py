@@ -34,3 +34,9 @@ def test_graphs_of_networkx_are_reported_how_to_become_links(tmp_path, monkeypat
         exec(code, names)
         assert (tmp_path / "links.tsv").read_text() == "a\tb\nc\tb\n"
         assert tasks_of("./links.tsv") == ("links",)
+
+
+def test_triples_of_rdf_are_reported_how_to_become_links(tmp_path):
+    (tmp_path / "a.nt").write_text("<http://x/a> <http://x/is> <http://x/b> .\n")
+    with refuses("foreign-format", "RDF", "rdflib"):
+        tasks_of(str(tmp_path / "a.nt"))
