@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from app_runs import Run, real_nodes, run
+from app_runs import real_nodes, run
 from flwr.app import ConfigRecord
 from graph_fixtures import user_fields
 from hull_nodes import hull_run, switched_nodes
@@ -36,8 +36,8 @@ def test_intervals_are_wilsons(right, total):
     np.testing.assert_allclose(wilson(right, total), (expected.low, expected.high), atol=1e-6)
 
 
-def test_recalls_and_bands_are_those_of_the_stored_points(finished):
-    result = Run(finished["hulls"])
+def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
+    result = run(tmp_path, method="hull", points__num=600, test_size=0.3)
     file = HullFile.read(result.path / "hulls.npz")
     class_shares = recalls(count_pairs(file.test.labels, file.predicted), file.class_names)
     assert [share.share for share in class_shares] == sorted(share.share for share in class_shares)
