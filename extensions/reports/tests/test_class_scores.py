@@ -36,20 +36,20 @@ def test_intervals_are_wilsons(right, total):
     np.testing.assert_allclose(wilson(right, total), (expected.low, expected.high), atol=1e-6)
 
 
-def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
-    result = run(tmp_path, method="hull", points__num=600, test_size=0.3)
-    file = HullFile.read(result.path / "hulls.npz")
-    class_shares = recalls(count_pairs(file.test.labels, file.predicted), file.class_names)
+def test_recalls_and_bands_are_those_of_the_points(finished):
+    """With every fifth point in the next class; the run's own classifier hardly errs."""
+    file = HullFile.read(finished["hulls"] / "hulls.npz")
+    labels = file.test.labels
+    is_right = np.arange(len(labels)) % 5 > 0
+    predicted = np.where(is_right, labels, (labels + 1) % len(file.class_names))
+    class_shares = recalls(count_pairs(labels, predicted), file.class_names)
     assert [share.share for share in class_shares] == sorted(share.share for share in class_shares)
-    right = sum(share.share * share.total for share in class_shares)
-    assert right / sum(share.total for share in class_shares) == pytest.approx(
-        result.summary["global_accuracy"]
-    )
+    assert sum(share.total for share in class_shares) == len(labels)
     for share in class_shares:
-        mine = file.test.labels == file.class_names.index(share.name)
-        assert share.share == pytest.approx((file.predicted[mine] == file.test.labels[mine]).mean())
+        mine = labels == file.class_names.index(share.name)
+        assert share.share == pytest.approx(is_right[mine].mean())
     parts = bands(file)
-    assert sum(share.total for share in parts) == len(file.test.labels)
+    assert sum(share.total for share in parts) == len(labels)
 
 
 def test_votes_of_clients_are_in_the_report(tmp_path):
