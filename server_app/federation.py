@@ -145,7 +145,8 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     num_needed = max(config.min_replies, len(expected))
     patience = NODE_WAIT if nodes_can_join(grid) else 0.0
     nodes = _connected(grid, num_needed, patience)
-    log.info("%s; asking what data they have", _connection(len(nodes)))
+    pronoun = "it has" if len(nodes) == 1 else "they have"
+    log.info("%s; asking what data %s", _connection(len(nodes)), pronoun)
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(
         grid, {node: Request(header) for node in nodes}, config.round_timeout

@@ -11,6 +11,7 @@ from curvfed.strategies.config.run_config import RunConfig, aggregation_row
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, foreign_methods, readers
 from curvfed.tasks import plugins, shipped
+from curvfed.tasks.amounts import with_article
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
 
@@ -111,9 +112,10 @@ def unread_keys(config: RunConfig) -> str:
     if not texts:
         return ""
     part = "aggregation" if is_of_aggregations else "method"
+    keys = "it" if len(texts) == 1 else "them"
     return (
-        f"{'; '.join(texts)}: {part} = {config[part]} does not read it and trains as without it;"
-        f" remove it, or choose {'an' if is_of_aggregations else 'a'} {part} that reads it"
+        f"{'; '.join(texts)}: {part} = {config[part]} does not read {keys} and trains as without"
+        f" {keys}; remove {keys}, or choose {with_article(part)} that reads {keys}"
     )
 
 
