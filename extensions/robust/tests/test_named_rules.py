@@ -24,5 +24,7 @@ def test_a_key_of_another_aggregation_names_aggregations():
     )
     other = unread_keys(parse({"method": "fedavg", "fedprox.mu": 0.3}))
     assert other.endswith("choose a method that reads it")
-    both = unread_keys(parse({"method": "fedavg", "fedprox.mu": 0.3, "scaffold.learning-rate": 0.5}))
+    both = unread_keys(
+        parse({"method": "fedavg", "fedprox.mu": 0.3, "scaffold.learning-rate": 0.5})
+    )
     assert both.endswith("remove them, or choose a method that reads them")
