@@ -18,6 +18,7 @@ from curvfed.strategies.base.aggregation import AggregationError, Replies
 from curvfed.strategies.base.figure_values import native
 from curvfed.strategies.base.statistics import not_finite
 from curvfed.strategies.run_log import log
+from curvfed.strategies.wire.checks import MessageError, check_shapes
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import TRAIN
 
@@ -93,7 +94,7 @@ def _aggregate(run: Run, number: int, answer: Answer, callbacks: Sequence[Callba
     Raises
     ------
     RoundError
-        If the method cannot combine them, or the result is not finite.
+        If the method cannot combine them, or the result is not finite or no global model.
     """
     model = run.model
     contributions: Replies = answer.contributions
@@ -112,10 +113,16 @@ def _aggregate(run: Run, number: int, answer: Answer, callbacks: Sequence[Callba
     with np.errstate(over="ignore", invalid="ignore"):  # refused below
         for callback in callbacks:
             contributions = callback.contributions(number, contributions)
+        expected = dict(model.global_model()) if model.is_global else {}
         try:
             model.aggregate(contributions)
+            if model.is_global:
+                check_shapes(model.global_model(), expected)
         except AggregationError as error:
             raise RoundError(f"round {number}: {error}", key="aggregation") from None
+        except MessageError as error:
+            place = f"{type(model).__name__}.aggregate"
+            raise RoundError(f"round {number}, {place}: {error}", key="aggregation") from None
     model.figures = native(model.figures)
     model.round_figures = native(model.round_figures)
     if reason := not_finite(model.state()):

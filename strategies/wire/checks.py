@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.arrays import Array
+from curvfed.tasks.amounts import with_article
 from curvfed.tasks.errors import MAX_TEXT, SafeError
 from curvfed.tasks.kinds import KINDS, TRIVIAL
 
@@ -47,6 +48,25 @@ def check_arrays(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> 
     MessageError
         Names the first wrong parameter and its fault.
     """
+    check_shapes(arrays, expected)
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise MessageError(f"{name} has values that are not finite", key="not-finite")
+
+
+def check_shapes(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    """Refuse arrays that have other names, shapes or dtypes than expected.
+
+    Raises
+    ------
+    MessageError
+        Names the first wrong parameter and its fault.
+    """
+    if not isinstance(arrays, Mapping):
+        raise MessageError(
+            f"parameters are {with_article(type(arrays).__name__)}, expected a dict of arrays",
+            key="parameters",
+        )
     if arrays.keys() != expected.keys():
         extra = sorted(arrays.keys() - expected.keys())
         missing = sorted(expected.keys() - arrays.keys())
@@ -61,8 +81,6 @@ def check_arrays(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> 
                 f" {template.dtype}{list(template.shape)}",
                 key="shape",
             )
-        if not np.isfinite(array).all():
-            raise MessageError(f"{name} has values that are not finite", key="not-finite")
 
 
 def check_votes(votes: Array, fallen: Array) -> None:
