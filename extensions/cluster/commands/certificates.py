@@ -192,7 +192,7 @@ def check_certificate(path: Path) -> str:
         raise ClusterError(f"{path} cannot be read ({error})", key="unreadable") from None
     if remaining < datetime.timedelta():
         raise ClusterError(
-            f"{path} ended {amount(-remaining.days, 'day')} ago", key="expired-certificate"
+            f"{path} expired {amount(-remaining.days, 'day')} ago", key="expired-certificate"
         )
     validity = f"{path} ends in {amount(remaining.days, 'day')}"
     if remaining.days < 30:
