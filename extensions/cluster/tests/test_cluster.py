@@ -263,7 +263,7 @@ def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_p
 def test_a_certificate_that_is_over_is_refused(tmp_path, folder):
     over = tmp_path / "over.crt", tmp_path / "over.key"
     certificates.make_server(*over, folder.authority, certificates.server_names([]), 0)
-    with pytest.raises(ClusterError, match=r"over.crt ended 1 day ago"):
+    with pytest.raises(ClusterError, match=r"over.crt expired 1 day ago"):
         certificates.check_certificate(over[0])
     soon = make_cluster(tmp_path / "soon", [], [], 9092, 8000, 20)
     with pytest.raises(ToleratedError, match="ends in 19 days"):

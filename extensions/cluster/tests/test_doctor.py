@@ -164,7 +164,7 @@ BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
     (
         expired,
         "certificate",
-        r"server\.crt ended 1 day ago; `curvfed cluster --folder \S+ renew`",
+        r"server\.crt expired 1 day ago; `curvfed cluster --folder \S+ renew`",
     ),
     (
         ends_soon,
