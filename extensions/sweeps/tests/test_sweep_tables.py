@@ -17,8 +17,8 @@ from scipy import stats
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.sweeps.commands.compare.printed import print_table
-from curvfed.extensions.sweeps.commands.pages.selection import Run, data_keys, varying_keys
-from curvfed.extensions.sweeps.commands.pages.study import Planned
+from curvfed.extensions.sweeps.commands.pages.selection import Run, varying_keys
+from curvfed.extensions.sweeps.commands.pages.study import Planned, data_keys
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     SweepTable,
     as_text,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from curvfed.extensions.sweeps.commands.pages.selection import FIGURE, Run, data_keys, values_of
-from curvfed.extensions.sweeps.commands.pages.study import Planned
+from curvfed.extensions.sweeps.commands.pages.selection import FIGURE, Run, values_of
+from curvfed.extensions.sweeps.commands.pages.study import Planned, data_keys
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     CSV_COLUMNS,
     as_cell,

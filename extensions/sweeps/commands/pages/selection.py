@@ -3,22 +3,16 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from curvfed.extensions.sweeps.commands.pages import METRICS, SCORES
-from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Place, Planned
+from curvfed.extensions.sweeps.commands.pages.study import Place, Planned, data_keys
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.base.figures import BEST, PERSONAL_ACCURACY, VALIDATION, find
-from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import SHARED
-from curvfed.strategies.methods import table_of
 from curvfed.strategies.wire.messages import TRAIN
-from curvfed.tasks.kinds import KINDS
 
 FIGURE = "figure"
 """The column of a frame that names the figure of a row."""
@@ -36,17 +30,6 @@ USUAL = (
 
 COSTS = ("bytes_up", "bytes_down")
 """The costs of a table."""
-
-
-@cache
-def data_keys() -> tuple[str, ...]:
-    """Keys that set the data and the number of clients: configurations that differ in one are not
-    ranked against each other."""
-    of_tasks = {table: table_of(table) for kind in KINDS.values() for table in kind.tables}
-    keys = [SUPERNODES, *map(kebab, RunKeys.of_data)]
-    for table, fields in (SHARED | of_tasks).items():
-        keys += [f"{table}.{kebab(field)}" for field in fields.of_data]
-    return tuple(keys)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.base.keys import Scalar
+from curvfed.strategies.base.keys import Scalar, kebab
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.methods import table_of
 from curvfed.tasks.amounts import amount
+from curvfed.tasks.kinds import KINDS
 
 SUPERNODES = "num-supernodes"
 """The number of clients, which is no key of the run config."""
@@ -29,6 +34,17 @@ KEY_WORDS = {
     "hull.epsilon": "ε",
 }
 """Words for keys of the run config; any other key is shown by its name without its table."""
+
+
+@cache
+def data_keys() -> tuple[str, ...]:
+    """Keys that set the data and the number of clients: configurations that differ in one are not
+    ranked against each other."""
+    of_tasks = {table: table_of(table) for kind in KINDS.values() for table in kind.tables}
+    keys = [SUPERNODES, *map(kebab, RunKeys.of_data)]
+    for table, fields in (SHARED | of_tasks).items():
+        keys += [f"{table}.{kebab(field)}" for field in fields.of_data]
+    return tuple(keys)
 
 
 @dataclass(frozen=True)

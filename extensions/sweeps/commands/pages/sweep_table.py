@@ -11,13 +11,12 @@ import pandas as pd
 from curvfed.extensions.sweeps.commands.pages.selection import (
     FIGURE,
     Run,
-    data_keys,
     fewest_examples,
     usual_figures,
     values_of,
     varying_keys,
 )
-from curvfed.extensions.sweeps.commands.pages.study import key_words, value_words
+from curvfed.extensions.sweeps.commands.pages.study import data_keys, key_words, value_words
 from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report.page import Cell, Table

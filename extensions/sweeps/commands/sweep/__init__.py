@@ -37,8 +37,7 @@ from curvfed.deployments.arguments import (
 )
 from curvfed.deployments.package_files import name_hint, package_files
 from curvfed.extensions.sweeps import SHIPPED
-from curvfed.extensions.sweeps.commands.pages.selection import data_keys
-from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned, data_keys
 from curvfed.server_app.directory.run_name import FREE_TO_CHANGE
 from curvfed.strategies.base.keys import dotted, python_value
 from curvfed.strategies.config.parse import keys_not_read, parse
