@@ -60,8 +60,8 @@ def test_inner_products(num, dtype):
 
 def test_float64_sums_over_blocks_beat_one_product():
     rng = np.random.default_rng(1)
-    start = {"w": rng.standard_normal(1_000_000).astype(np.float32)}
-    drift = rng.standard_normal(1_000_000)
+    start = {"w": rng.standard_normal(2_000_000).astype(np.float32)}
+    drift = rng.standard_normal(2_000_000)
     models = [{"w": (start["w"] + 0.1 * drift).astype(np.float32)} for _ in range(4)]
     expected = exact(start, models)
     error = np.abs(gram(start, models) / expected - 1).max()
