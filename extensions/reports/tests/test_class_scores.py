@@ -37,11 +37,11 @@ def test_intervals_are_wilsons(right, total):
 
 
 def test_recalls_and_bands_are_those_of_the_points(finished):
-    """With points in the next class, most of the last one's; the run's classifier hardly errs."""
+    """With every third point of the last class in the first one; the run's classifier hardly errs."""
     file = HullFile.read(finished["hulls"] / "hulls.npz")
     labels = file.test.labels
-    is_right = np.arange(len(labels)) % (2 + len(file.class_names) - labels) > 0
-    predicted = np.where(is_right, labels, (labels + 1) % len(file.class_names))
+    is_right = (labels < labels.max()) | (np.arange(len(labels)) % 3 > 0)
+    predicted = np.where(is_right, labels, 0)
     class_shares = recalls(count_pairs(labels, predicted), file.class_names)
     assert [share.share for share in class_shares] == sorted(share.share for share in class_shares)
     assert sum(share.total for share in class_shares) == len(labels)
