@@ -159,7 +159,7 @@ def test_streams_are_rounds_of_the_paper(seed, curvature):
 def test_one_step_a_round_leads_to_the_frechet_mean_on_the_manifold_alone(curvature):
     targets, weights, start = problem(2, curvature, spread=0.9)
     mean = frechet_mean(targets, weights, curvature)
-    settings = (targets, weights, curvature, 0.5, 1, 30, start)
+    settings = (targets, weights, curvature, 0.5, 1, 20, start)
     off = {
         average: float(ball(curvature).dist(rounds_of(average, *settings), mean).max())
         for average in AVERAGES

@@ -87,7 +87,7 @@ def test_models_that_answer_one_class_alone_are_named(factor, number, tmp_path, 
     graphs = [graph() | {"x": factor * graph()["x"]}] * 2
     nodes, settings = (
         real_nodes(tmp_path / "nodes", graphs),
-        {"share_statistics": True, "num_rounds": 20},
+        {"share_statistics": True, "num_rounds": 10},
     )
     result = run(tmp_path, nodes=nodes, method="fedavg", **settings)
     answers = {(row["partition"], row["predicted"]) for row in rows(result.path / "confusion.csv")}

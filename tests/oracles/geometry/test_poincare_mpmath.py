@@ -220,7 +220,7 @@ FAR_APART = {0.0, 1e-6, 2.9, 3.0, 54.0, 1000.0}
 def test_distances_by_normal_coordinates(dtype, radius):
     eps = torch.finfo(dtype).eps
     generator = torch.Generator().manual_seed(6)
-    with mpmath.workdps(1000):  # 1 − tanh²(500) = 1e-434
+    with mpmath.workdps(100 + int(radius)):  # 1 − tanh²(radius/2) = 4·exp(−radius)
         for curvature in CURVATURES:
             oracle, R = Oracle(curvature), 1 / math.sqrt(-curvature)
             for dim in (1, 2, 20):
