@@ -82,6 +82,17 @@ class Network:
     separates_head: bool = False
 
 
+_ENTRIES: dict[str, tuple[Any, str]] = {
+    "personal": (tuple, "tuple of str"),
+    "tasks": ((tuple, list), "tuple of str"),
+    "settings": (Mapping, "dict by task"),
+    "keys": (Mapping, "dict of tables by their names"),
+    "tuned": (Mapping, "dict by task"),
+    "control": (Mapping, "dict of keys"),
+}
+"""The types of entries of a row, and their words."""
+
+
 @dataclass(frozen=True)
 class Method:
     """The choices of one method.
@@ -151,6 +162,13 @@ class Method:
     unread: ClassVar[tuple[str, ...]] = ()
     """Keys of the run without effect on it."""
 
+    def __post_init__(self) -> None:
+        """Refuse entries of a wrong type here, where the row is written."""
+        for name, (kind, words) in _ENTRIES.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} of a method is {value!r}; allowed is a {words}")
+
     @property
     def curvature_key(self) -> str:
         """The dotted key of the curvature of its space, which can be 0; "" for a flat method."""
@@ -174,7 +192,8 @@ class Method:
             return "average"
         if isinstance(self.server, str):
             return server_name(self.server.rpartition(":")[2])
-        return self.server.name  # type: ignore[union-attr]
+        # What is no server half is refused when the run begins.
+        return getattr(self.server, "name", "own")
 
     def summed_clients(self, keys: Any = None, config: Any = None) -> str:
         """See `Aggregation`; an average with an `aggregate` of its own is tried out with these keys
@@ -301,8 +320,9 @@ def half_class(half: type | str, side: str, base: type[Base], error_key: str) ->
     """
     loaded = plugins.imported(half) if isinstance(half, str) else half
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
+        name = f" {half!r}" if isinstance(half, str) else ""
         raise ConfigError(
-            f"the {side} half {half!r} is {loaded!r}; allowed is a subclass of"
+            f"the {side} half{name} is {loaded!r}; allowed is a subclass of"
             f" {base.__module__}.{base.__name__}",
             key=error_key,
         )

@@ -174,3 +174,23 @@ def test_what_is_neither_is_refused_before_anything_is_made(keys, words, here):
     with pytest.raises(ValueError, match=words):
         curvfed.simulate(**{"method": "fedavg"} | SMALL | keys)
     assert not (here / "curvfed" / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("personal", "head.*", "'head.\\*'; allowed is a tuple of str"),
+        ("personal", ["head.*"], "allowed is a tuple of str"),
+        ("tasks", "nodes", "'nodes'; allowed is a tuple of str"),
+        ("keys", object, "allowed is a dict of tables by their names"),
+        ("settings", None, "None; allowed is a dict by task"),
+    ],
+)
+def test_an_entry_of_a_wrong_type_is_refused_where_the_row_is_written(name, value, words):
+    with pytest.raises(TypeError, match=f"^{name} of a method is .*{words}"):
+        Method("my average", space="flat", **{name: value})
+
+
+def test_what_is_no_server_half_is_refused_by_its_class():
+    with pytest.raises(ConfigError, match="server half is <class 'object'>; allowed is a subclass"):
+        curvfed.simulate(Method("my average", space="flat", server=object), **SMALL)
