@@ -193,7 +193,7 @@ class Method:
         if isinstance(self.server, str):
             return server_name(self.server.rpartition(":")[2])
         # What is no server half is refused when the run begins.
-        return getattr(self.server, "name", "own")
+        return str(getattr(self.server, "name", "own"))
 
     def summed_clients(self, keys: Any = None, config: Any = None) -> str:
         """See `Aggregation`; an average with an `aggregate` of its own is tried out with these keys
