@@ -219,7 +219,16 @@ class Dataset(ABC):
         folder = self.spec.data_dir.expanduser()
 
         def read() -> Any:
-            raw = data_set.load(folder)
+            try:
+                raw = data_set.load(folder)
+            except DataError:
+                raise
+            except Exception as error:
+                raise DataError(
+                    f'the data set "{name}" cannot be loaded ({type(error).__name__}: {error}) by'
+                    f" {data_set.load!r}",
+                    key="plugin-data-set",
+                ) from error
             if not isinstance(raw, self.raw):
                 allowed = " or ".join(kind.__name__ for kind in self.raw)
                 raise DataError(
@@ -227,10 +236,14 @@ class Dataset(ABC):
                     f" {allowed}",
                     key="plugin-data-set",
                 )
-            return raw
+            return self.checked(f'the data set "{name}"', raw)
 
         module = sys.modules[plugins.module_of("datasets", name)]
         return Located((*data_set.files(folder), Path(str(module.__file__))), read)
+
+    def checked(self, where: str, raw: Any) -> Any:
+        """Another package's data; DataError if their parts do not fit together."""
+        return raw
 
     def client(self, partition_id: int, num_partitions: int) -> Any:
         """The examples of client `partition_id` of `num_partitions`.

@@ -14,6 +14,7 @@ from torch import nn
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
+from curvfed.tasks.graphs.data import checked_parts
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.clients import (
     own_graph,
@@ -57,6 +58,14 @@ class GraphDataset(Dataset):
         from curvfed.tasks.graphs.data.user_file import read_user_file
 
         return Located((path,), partial(read_user_file, path))
+
+    def checked(self, where: str, raw: Raw) -> Raw:
+        """The graph, with finite features, edges between its nodes and a label for each."""
+        if isinstance(raw, RawGraph):
+            num_nodes = len(checked_parts.features(where, raw.features))
+            checked_parts.edges(where, raw.edge_index, num_nodes)
+            checked_parts.labels(where, raw.labels, num_nodes)
+        return raw
 
     def sources(self) -> list[PublicData]:
         """The public graph, or all sets of graphs."""
