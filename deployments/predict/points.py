@@ -137,7 +137,8 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     if points is None:
         raise PredictError(f"{data} has no test points", key="no-data")
     labels = names_of(points.labels, points.class_names)
-    return _examples(points.points, labels, np.ones(len(labels), dtype=np.bool_), scored_words)
+    scored = np.ones(len(labels), dtype=np.bool_)
+    return _examples(points.points, labels, scored, scored_words, points.names)
 
 
 def _file_of_run(run: TrainedRun, path: Path, dataset: PointDataset) -> Examples:

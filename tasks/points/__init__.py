@@ -2,6 +2,7 @@
 any source, and the points of one client; they need no torch."""
 
 import hashlib
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,8 @@ class ClientPoints(Labelled):
         As of `curvfed.tasks.examples.Examples`.
     history : str
         Parts of the data set that were left out, in words.
+    names : sequence of str, (n,)
+        The names of the points in the data set, or their numbers in it; may be empty.
     """
 
     points: Floats
@@ -55,6 +58,7 @@ class ClientPoints(Labelled):
     partition_digest: str
     split_digest: str = field(default="", kw_only=True)
     history: str = field(default="", kw_only=True)
+    names: Sequence[str] = field(default=(), kw_only=True)
 
     metric = "accuracy"
     space = ""
@@ -206,7 +210,7 @@ class RawPoints:
 
     def only(self, class_names: Sequence[str]) -> "RawPoints":
         """The points of these classes, renumbered, without points of unknown class. A class without
-        points keeps its number."""
+        points keeps its number. Points without names are named by their numbers in the file."""
         numbers = {name: number for number, name in enumerate(in_order(class_names))}
         # The last entry belongs to the label −1.
         new_labels = [*(numbers.get(name, -1) for name in self.class_names), -1]
@@ -219,7 +223,9 @@ class RawPoints:
                 f"{num_unknown} of {len(selected)} points have no known class; training and scores"
                 " leave them out",
             )
+        names = self.names or list(map(str, range(len(selected))))
         return RawPoints(
+            names=list(itertools.compress(names, selected)),
             points=self.points[selected],
             labels=labels[selected],
             class_names=tuple(numbers),

@@ -260,7 +260,8 @@ def _client(
         curvature=spec.curvature,
         partition_digest=partition_digest,
     )
-    return replace(client, history="; ".join(raw.notes))
+    names = [raw.names[index] for index in indices.tolist()] if raw.names else ()
+    return replace(client, history="; ".join(raw.notes), names=names)
 
 
 def _split_seed(spec: PointSpec) -> int:

@@ -268,3 +268,16 @@ def test_classes_that_are_not_there(own):
         PointDataset(PointSpec(str(own), own.parent, classes="a")).pooled()
     with refuses("too-few-classes", "0"):
         PointDataset(PointSpec(str(write(own.parent / "no.npz", {})), own.parent)).test()
+
+
+def test_points_of_a_client_keep_their_numbers_in_the_file(tmp_path):
+    """Points of unknown class are left out, and the others are dealt at random."""
+    rows = [
+        f"{number / 100},0,{'' if number % 7 == 0 else 'ab'[number % 2]}" for number in range(60)
+    ]
+    (tmp_path / "a.csv").write_text("\n".join(["x,y,label", *rows]))
+    dataset = PointDataset(PointSpec(str(tmp_path / "a.csv"), tmp_path))
+    for points in (dataset.client(0, 2), dataset.client(1, 2), dataset.test()):
+        assert [f"{x:.2f}" for x in points.points[:, 0]] == [
+            f"{int(name) / 100:.2f}" for name in points.names
+        ]
