@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -44,6 +46,22 @@ class Stop:
 def interrupted(folder: Path, at: int, after: bool, **settings) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(folder, intercept=Stop(at, after), **settings)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Callable[[int], Run]:
+    """The run of the defaults with so many rounds; made once."""
+
+    @cache
+    def make(num_rounds: int) -> Run:
+        return run(tmp_path_factory.mktemp("whole"), num_rounds=num_rounds)
+
+    return make
+
+
+def copied(made: Run, folder: Path) -> Run:
+    """A copy of a run, to be damaged or gone on with."""
+    return Run(shutil.copytree(made.path, folder / "run"))
 
 
 @pytest.mark.parametrize(
@@ -153,36 +171,33 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path):
     assert (summary["status"], summary["error"]) == ("failed", "interrupted")
 
 
-def test_a_torn_checkpoint_costs_one_round_and_no_more(tmp_path):
+def test_a_torn_checkpoint_costs_one_round_and_no_more(whole, tmp_path):
     settings = {"num_rounds": 4}
-    whole = run(tmp_path / "whole", **settings)
     interrupted(tmp_path, 6 + 3 * 3, False, **settings)
     checkpoints = tmp_path / "run" / "checkpoint" / "server"
     newest = checkpoints / "00000003.safetensors"
     newest.write_bytes(newest.read_bytes()[:-100])
     recorder = Recorder()
-    assert run(tmp_path, resume=True, intercept=recorder, **settings).figures == whole.figures
+    assert run(tmp_path, resume=True, intercept=recorder, **settings).figures == whole(4).figures
     assert [asked["header"]["round"] for asked in recorder.requests("train")] == [3, 3, 3, 4, 4, 4]
     assert {asked["header"]["stamp"] for asked in recorder.requests("train")[:3]} == {2}
 
 
-def test_lines_of_rounds_that_never_ended_are_removed(tmp_path):
+def test_lines_of_rounds_that_never_ended_are_removed(whole, tmp_path):
     settings = {"num_rounds": 3}
-    whole = run(tmp_path / "whole", **settings)
     interrupted(tmp_path, 6 + 2 * 3, False, **settings)
     for name in ("rounds.csv", "clients.csv"):
         with (tmp_path / "run" / name).open("a") as file:
             file.write("3,train,0,1\n3,tra")
-    assert run(tmp_path, resume=True, **settings).figures == whole.figures
+    assert run(tmp_path, resume=True, **settings).figures == whole(3).figures
 
 
 @pytest.mark.parametrize("content", ["", "round,pha"])
-def test_tables_that_were_just_begun_are_made_anew(content, tmp_path):
-    whole = run(tmp_path / "whole")
+def test_tables_that_were_just_begun_are_made_anew(content, whole, tmp_path):
     interrupted(tmp_path, 6, True)
     for name in ("rounds.csv", "clients.csv"):
         (tmp_path / "run" / name).write_text(content)
-    assert run(tmp_path, resume=True).figures == whole.figures
+    assert run(tmp_path, resume=True).figures == whole(2).figures
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -263,8 +278,8 @@ def retell(folder: Path, **changes: object) -> None:
     ],
     ids=["torn", "lost", "columns", "config", "pipe", "rows", "later", "facts", "stamps"],
 )
-def test_what_is_damaged_is_refused_and_left_alone(damage, key, fragment, tmp_path):
-    first = run(tmp_path, num_rounds=3)
+def test_what_is_damaged_is_refused_and_left_alone(damage, key, fragment, whole, tmp_path):
+    first = copied(whole(3), tmp_path)
     damage(first.path)
     before = files_of(first.path)
     with refuses(key, fragment, error=ConfigError):
@@ -272,13 +287,13 @@ def test_what_is_damaged_is_refused_and_left_alone(damage, key, fragment, tmp_pa
     assert files_of(first.path) == before
 
 
-def test_a_damaged_record_of_the_clients_is_written_again(tmp_path):
-    first = run(tmp_path, num_rounds=2)
+def test_a_damaged_record_of_the_clients_is_written_again(whole, tmp_path):
+    first = copied(whole(2), tmp_path)
     record = first.path / "clients.json"
-    whole = record.read_bytes()
-    record.write_bytes(whole[:200])
+    content = record.read_bytes()
+    record.write_bytes(content[:200])
     assert run(tmp_path, resume=True, num_rounds=3).summary["rounds"] == 3
-    assert record.read_bytes() == whole
+    assert record.read_bytes() == content
 
 
 def test_a_renamed_folder_with_state_of_clients_is_refused_and_left_alone(tmp_path):
@@ -326,10 +341,9 @@ def test_a_run_that_flower_stops_leaves_a_summary_and_a_report(tmp_path):
     assert (tmp_path / "run" / "report.html").exists()
 
 
-def test_a_run_that_is_over_goes_on_with_more_rounds(tmp_path):
-    whole = run(tmp_path / "whole", num_rounds=4)
-    run(tmp_path, num_rounds=2)
-    assert run(tmp_path, resume=True, num_rounds=4).figures == whole.figures
+def test_a_run_that_is_over_goes_on_with_more_rounds(whole, tmp_path):
+    copied(whole(2), tmp_path)
+    assert run(tmp_path, resume=True, num_rounds=4).figures == whole(4).figures
 
 
 def test_a_run_under_secure_sums_goes_on_with_another_patience(tmp_path):
@@ -339,8 +353,8 @@ def test_a_run_under_secure_sums_goes_on_with_another_patience(tmp_path):
     assert resumed.summary["status"] == "completed"
 
 
-def test_an_existing_name_is_refused_and_left_alone(tmp_path):
-    first = run(tmp_path)
+def test_an_existing_name_is_refused_and_left_alone(whole, tmp_path):
+    first = copied(whole(2), tmp_path)
     with refuses("run-exists", 'run-name = "run"', "resume = true", error=ConfigError):
         run(tmp_path, seed=1)
     assert Run(first.path).figures == first.figures
@@ -513,16 +527,17 @@ def test_state_of_another_run_is_not_taken_up(tmp_path):
     )
 
 
-def test_fewer_rounds_than_are_done_are_refused_and_nothing_is_lost(tmp_path):
-    whole = run(tmp_path, "one", num_rounds=3)
-    kept = (whole.path / "config.toml").read_bytes()
+def test_fewer_rounds_than_are_done_are_refused_and_nothing_is_lost(whole, tmp_path):
+    config = copied(whole(3), tmp_path).path / "config.toml"
+    kept = config.read_bytes()
     with refuses("too-few-rounds", "num-rounds = 2", "3 or more", error=ConfigError):
-        run(tmp_path, "one", resume=True, num_rounds=2)
+        run(tmp_path, resume=True, num_rounds=2)
     # A command refuses it before a run is made, which would leave a folder with its failure.
-    settings = read_settings(whole.path / "config.toml", written_by_run=True)
+    settings = read_settings(config, written_by_run=True)
+    settings |= {"resume": True, "results-dir": str(tmp_path), "num-rounds": 2}
     with refuses("too-few-rounds", "num-rounds = 2", "3 or more", error=ConfigError):
-        check_name(parse(settings | {"resume": True, "num-rounds": 2}))
-    assert (whole.path / "config.toml").read_bytes() == kept
+        check_name(parse(settings))
+    assert config.read_bytes() == kept
 
 
 def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
@@ -532,8 +547,8 @@ def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
     assert run(tmp_path).summary["status"] == "completed"
 
 
-def test_a_resume_that_is_interrupted_before_it_begins_changes_nothing(tmp_path):
-    first = run(tmp_path, num_rounds=2)
+def test_a_resume_that_is_interrupted_before_it_begins_changes_nothing(whole, tmp_path):
+    first = copied(whole(2), tmp_path)
     before = files_of(first.path)
     interrupted(tmp_path, 1, False, num_rounds=4, resume=True)
     assert files_of(first.path) == before
