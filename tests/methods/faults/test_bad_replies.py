@@ -49,19 +49,34 @@ FAULTS = {
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_path, caplog):
-    answer, reason = FAULTS[fault]
-    result = run(tmp_path, num_rounds=3, intercept=Fault(1, answer, round=2))
+def test_bad_replies_are_dropped_with_the_reasons_and_the_others_go_on(tmp_path, caplog):
+    """Each client but the last two replies in its own wrong way."""
+    faults = dict(enumerate(FAULTS.values()))
+    bad = len(faults)
+    clients = bad + 2
+
+    def intercept(request, handle):
+        reply = handle(request)
+        header = request.content.config_records["header"]
+        partition = partition_of(reply.content)
+        if (header["phase"], header["round"]) != ("train", 2) or partition not in faults:
+            return reply
+        return faults[partition][0](request, lambda _: reply)
+
+    result = run(tmp_path, clients=clients, num_rounds=3, intercept=intercept)
     assert result.summary["status"] == "completed"
-    assert result.summary["metrics"]["replies_dropped"] == 1
+    assert result.summary["metrics"]["replies_dropped"] == bad
     counts = [(row["replies"], row["dropped"]) for row in result.rounds]
-    assert counts == [("3", "0"), ("2", "1"), ("3", "0")]
-    (row,) = [row for row in result.clients if row["dropped"]]
-    assert (row["round"], row["partition"], row["score"]) == ("2", "1", "")
-    assert reason in row["dropped"]
-    assert result.rounds[1]["reasons"] == f"partition 1: {row['dropped']}"
-    assert f"round 2, train: dropped the reply of partition 1: {row['dropped']}" in caplog.text
+    assert counts == [(f"{clients}", "0"), ("2", f"{bad}"), (f"{clients}", "0")]
+    dropped = {int(row["partition"]): row for row in result.clients if row["dropped"]}
+    assert dropped.keys() == faults.keys()
+    for partition, (_, reason) in faults.items():
+        row = dropped[partition]
+        assert (row["round"], row["score"]) == ("2", "")
+        assert reason in row["dropped"]
+        line = f"partition {partition}: {row['dropped']}"
+        assert line in result.rounds[1]["reasons"]
+        assert f"round 2, train: dropped the reply of {line}" in caplog.text
     assert all(np.isfinite(array).all() for array in result.model.values())
 
 
