@@ -307,6 +307,7 @@ def test_work_that_a_client_cannot_have_done_is_dropped(tmp_path):
     reasons = [row["dropped"] for row in result.clients if row["round"] == "2"]
     for reason, number in zip(reasons, steps, strict=False):
         assert f"steps is {number}" in reason
+    assert "allowed is a whole number" in reasons[steps.index(2.5)]
     assert "claims 1000000000000000 examples" in reasons[len(steps)]
     assert result.rounds[1]["replies"] == "2"
 

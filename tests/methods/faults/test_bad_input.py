@@ -187,24 +187,28 @@ def test_a_node_that_describes_other_data_than_the_others_is_refused(
     assert result.summary["num_clients"] == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"partition-id": None}, "there is no partition-id"),
-        ({"partition-id": -1}, "partition-id is -1"),
-        ({"partition-id": "1"}, "partition-id is '1'"),
-        ({"partition-id": True}, "partition-id is True"),
-        ({"data-path": None}, "partition-id 1: this node's --node-config has neither data-path"),
-        ({"data-path": "/nowhere/x.pt"}, "partition-id 1: no file data-path;"),
-        ({"device": "cuda:99"}, 'partition-id 1: device = "cuda:99": allowed on this machine is'),
-    ],
-)
-def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)])
-    nodes[1] = {key: value for key, value in (nodes[1] | change).items() if value is not None}
+WRONG_NODES = [
+    ({"partition-id": None}, "there is no partition-id"),
+    ({"partition-id": -1}, "partition-id is -1"),
+    ({"partition-id": "1"}, "partition-id is '1'"),
+    ({"partition-id": True}, "partition-id is True"),
+    ({"data-path": None}, "partition-id 4: this node's --node-config has neither data-path"),
+    ({"data-path": "/nowhere/x.pt"}, "partition-id 5: no file data-path;"),
+    ({"device": "cuda:99"}, 'partition-id 6: device = "cuda:99": allowed on this machine is'),
+]
+
+
+def test_a_bad_node_config_refuses_that_node(tmp_path):
+    nodes = real_nodes(tmp_path / "nodes", map(graph, range(len(WRONG_NODES) + 2)))
+    for node, (change, _) in zip(nodes, WRONG_NODES):
+        node |= change
+        for key in [key for key, value in change.items() if value is None]:
+            del node[key]
     result = run(tmp_path, nodes=nodes)
-    (notes,) = result.described["refused"].values()
-    assert notes.startswith(reason)
+    refused = list(result.described["refused"].values())
+    assert len(refused) == len(WRONG_NODES)
+    for _, reason in WRONG_NODES:
+        assert any(notes.startswith(reason) for notes in refused), reason
     assert result.summary["num_clients"] == 2
 
 
