@@ -263,12 +263,10 @@ class Crash:
 
 def test_a_run_that_has_the_hulls_asks_for_no_secret_again_and_without_them_starts_anew(tmp_path):
     """It has them if it is over, or came to its evaluation."""
-    whole = figures(hull_run(tmp_path / "whole"))
+    whole = figures(hull_run(tmp_path / "over"))
     for phase in ("agree", "hulls", "evaluate", "over"):
         folder = tmp_path / phase
-        if phase == "over":
-            hull_run(folder)
-        else:
+        if phase != "over":
             with pytest.raises(KeyboardInterrupt):
                 hull_run(folder, intercept=Crash(phase))
             assert Run(folder / "run").summary["error"] == "interrupted"
@@ -296,14 +294,17 @@ def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
         hull_run(tmp_path, clients=3, resume=True)
 
 
-def test_the_log_speaks_of_phases_and_not_of_rounds(tmp_path, caplog):
+def test_the_log_speaks_of_phases_scores_and_the_classifier_and_not_of_rounds(tmp_path, caplog):
     caplog.set_level("INFO")
-    hull_run(tmp_path)
+    run = hull_run(tmp_path)
     lines = [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"]
     notes = [line.partition(":")[0] for line in lines if ": 3 of 3 clients" in line]
     assert [*dict.fromkeys(notes)] == [*PHASES]  # a slow phase also says how far it has come
     assert not [line for line in lines if line.startswith("round ") or "after round" in line]
     assert not any(hasattr(record, "rounds") for record in caplog.records)
+    percent = f"{100 * run.summary['global_accuracy']:.1f}%"
+    assert f"global accuracy: {percent}, " in caplog.text
+    assert "groups; classifier: svm, C = 1000" in caplog.text
 
 
 def test_a_method_does_not_take_the_name_of_another_phase(monkeypatch):
@@ -334,11 +335,3 @@ def test_classes_of_too_few_members_make_no_groups(tmp_path):
     assert any("1 class without hulls" in text for text in run.summary["warnings"])
     # All points but those of the third class are classified rightly.
     assert run.summary["global_accuracy"] == pytest.approx(2 / 3)
-
-
-def test_a_run_without_rounds_logs_its_scores_and_its_classifier(tmp_path, caplog):
-    caplog.set_level("INFO", "curvfed")
-    run = hull_run(tmp_path)
-    percent = f"{100 * run.summary['global_accuracy']:.1f}%"
-    assert f"global accuracy: {percent}, " in caplog.text
-    assert "groups; classifier: svm, C = 1000" in caplog.text

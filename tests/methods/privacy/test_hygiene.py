@@ -2,6 +2,7 @@
 
 import json
 import logging
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from app_runs import CLIENTS, Fault, Recorder, Run, all_bytes, real_nodes, run
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, blobs, nodes_of
 from image_fixtures import write_classes
+from tiers import only
 
 import curvfed.server_app.app
 from curvfed.client_app.node import public_text
@@ -71,8 +73,10 @@ def logged(caplog: pytest.LogCaptureFixture, part: str) -> str:
     return "\n".join(caplog.handler.format(record) for record in records)
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["own data", "simulated"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("place", "own"),
+    only(product(PLACES, [True, False]), lambda case: case[1] or case[0] == "training"),
+)
 def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_reported(
     place, own, tmp_path, monkeypatch, caplog, capfd
 ):
