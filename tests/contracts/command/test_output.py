@@ -5,13 +5,15 @@ import json
 import os
 import subprocess
 import sys
+import termios
+import time
 from pathlib import Path
 
 import pytest
 
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.processes import printing
+from curvfed.deployments.processes import printing, wait_until
 from curvfed.strategies.methods import METHODS
 
 RUN = ["simulate", "method=fedavg", "num-rounds=1", "num-supernodes=2", "report=false"]
@@ -103,13 +105,21 @@ def test_a_program_goes_on_although_its_lines_cannot_be_printed(capsys, monkeypa
     assert capsys.readouterr().out == "±\n"
 
 
-def test_an_output_that_does_not_block_takes_all(tmp_path):
+def is_full(reader: int, room: int) -> bool:
+    """Whether so many bytes wait in the pipe to be read."""
+    waiting = fcntl.ioctl(reader, termios.FIONREAD, bytes(4))
+    return int.from_bytes(waiting, sys.byteorder) == room
+
+
+def test_an_output_that_does_not_block_takes_all():
     reader, writer = os.pipe()
     room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     os.set_blocking(writer, False)  # as terminals of editors and asyncio leave it
     words = [sys.executable, "-m", "curvfed", "methods"]
     with subprocess.Popen(words, stdout=writer) as program:
         os.close(writer)
+        assert wait_until(lambda: is_full(reader, room), 600, 0.02)
+        time.sleep(0.2)  # what is written now finds no room
         with open(reader, "rb") as output:
             said = output.read()
     assert program.returncode == 0
