@@ -1,5 +1,8 @@
 """Early stopping: without improvement a run has one more round, its last in every respect."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from app_runs import Run, rows, run
@@ -29,9 +32,20 @@ def trained_rounds(made: Run) -> list[str]:
     return [row["round"] for row in made.rounds if row["phase"] == "train"]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Run:
+    """A run that has stopped; left as it is."""
+    return run(tmp_path_factory.mktemp("whole"), **NO_PROGRESS)
+
+
+def copy_to(folder: Path, made: Run) -> None:
+    """A copy of a run, to be gone on with."""
+    shutil.copytree(made.path, folder / "run")
+
+
 @pytest.mark.parametrize("is_masked", [False, True], ids=["open", "masked"])
-def test_a_run_without_progress_ends_one_round_after_its_patience(tmp_path, is_masked):
-    made = run(tmp_path, secure_sum=is_masked, **NO_PROGRESS)
+def test_a_run_without_progress_ends_one_round_after_its_patience(whole, tmp_path, is_masked):
+    made = run(tmp_path, secure_sum=True, **NO_PROGRESS) if is_masked else whole
     assert made.summary["status"] == "completed"
     assert made.summary["rounds"] == LAST
     assert trained_rounds(made) == ["1", "2", "3", "4"]
@@ -56,9 +70,10 @@ def test_the_last_round_has_confusion_counts_and_calibration(tmp_path):
 
 
 @pytest.mark.parametrize("stopped_at", [2, 3, LAST])
-def test_a_killed_run_stops_in_the_same_round_with_the_same_bits(tmp_path, monkeypatch, stopped_at):
+def test_a_killed_run_stops_in_the_same_round_with_the_same_bits(
+    whole, tmp_path, monkeypatch, stopped_at
+):
     """Killed before the checkpoint of a round: of the one that decides, and of the last."""
-    whole = run(tmp_path / "whole", **NO_PROGRESS)
     save = checkpoint.save
 
     def fail(store, state, *rest):
@@ -74,20 +89,20 @@ def test_a_killed_run_stops_in_the_same_round_with_the_same_bits(tmp_path, monke
     assert resumed.figures == whole.figures
 
 
-def test_a_completed_run_trains_on_without_early_stopping(tmp_path):
-    run(tmp_path, **NO_PROGRESS)
+def test_a_completed_run_trains_on_without_early_stopping(whole, tmp_path):
+    copy_to(tmp_path, whole)
     settings = NO_PROGRESS | {"early_stopping": 0, "num_rounds": 6, "resume": True}
     longer = run(tmp_path, **settings)
     assert longer.summary["rounds"] == 6
-    whole = run(tmp_path, "whole", **NO_PROGRESS | {"early_stopping": 0, "num_rounds": 6})
-    for name, array in whole.model.items():
+    alone = run(tmp_path, "whole", **NO_PROGRESS | {"early_stopping": 0, "num_rounds": 6})
+    for name, array in alone.model.items():
         np.testing.assert_array_equal(longer.model[name], array)
 
 
-def test_a_resumed_run_that_has_stopped_is_unchanged(tmp_path):
-    made = run(tmp_path, **NO_PROGRESS)
+def test_a_resumed_run_that_has_stopped_is_unchanged(whole, tmp_path):
+    copy_to(tmp_path, whole)
     again = run(tmp_path, resume=True, **NO_PROGRESS)
     assert again.summary["rounds"] == LAST
-    assert trained_rounds(again) == trained_rounds(made)
-    assert again.model_bytes == made.model_bytes
+    assert trained_rounds(again) == trained_rounds(whole)
+    assert again.model_bytes == whole.model_bytes
     assert rows(again.path / "confusion.csv")
