@@ -22,10 +22,13 @@ PATIENCE = 300.0
 
 
 @pytest.fixture
-def pool_of(monkeypatch) -> Iterator:
+def pool_of(request, monkeypatch) -> Iterator:
     """A pool on a machine with so many cores and GPUs, whose processes make no runs."""
     monkeypatch.setattr(pool, "child", stub_child)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    # Other tests leave threads.
+    threads = 2 if getattr(request, "param", "") == "spawned" else 1
+    monkeypatch.setattr(pool.threading, "active_count", lambda: threads)
     with ExitStack() as stack:
 
         def make_pool(cores: int, devices: int = 0, share: float = 0.0) -> Pool:
@@ -34,6 +37,9 @@ def pool_of(monkeypatch) -> Iterator:
             return stack.enter_context(closing(Pool(Resources(gpus=share))))
 
         yield make_pool
+
+
+STARTS = pytest.mark.parametrize("pool_of", ["forked", "spawned"], indirect=True)
 
 
 def tasks(*ends: str) -> list[Task]:
@@ -68,6 +74,7 @@ def test_several_cores_for_each_run(monkeypatch):
     assert num_slots(Resources(cpus=2), 7, 0) == 3
 
 
+@STARTS
 def test_processes_make_the_runs_of_all_sweeps_and_end_with_the_pool(pool_of):
     siblings = psutil.Process().children()  # of other tests
     two = pool_of(2)
@@ -82,6 +89,7 @@ def test_processes_make_the_runs_of_all_sweeps_and_end_with_the_pool(pool_of):
     assert not any(child.is_running() for child in children)
 
 
+@STARTS
 @pytest.mark.parametrize(
     ("one", "another", "cause"),
     only(

@@ -1,13 +1,20 @@
 """The processes that make the runs of sweeps on this machine."""
 
+import io
 import os
 import select
+import signal
 import sys
+import threading
+import traceback
+import warnings
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
+
+import torch
 
 from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.gpus import visible_gpus
@@ -16,6 +23,7 @@ from curvfed.deployments.resources import Resources
 from curvfed.deployments.simulation import takes_workers
 from curvfed.extensions.sweeps.commands.sweep import child
 from curvfed.extensions.sweeps.commands.sweep.child import Task
+from curvfed.geometry.one_thread import one_thread
 
 
 def num_slots(resources: Resources, cpus: int, gpus: int) -> int:
@@ -135,28 +143,67 @@ class Pool:
     def _connection(self, slot: int) -> Connection:
         """The connection to the process of a slot, which is started if there is none."""
         if slot not in self._workers:
-            variables = {
-                "CUDA_VISIBLE_DEVICES": ",".join(self._gpus[slot % len(self._gpus)]),
-                "OMP_NUM_THREADS": str(self.resources.cpus),
-                # The same modules as here, whatever lies in the working folder.
-                "PYTHONPATH": os.pathsep.join(sys.path),
-            }
             ours, theirs = Pipe()
-            with theirs:
-                os.set_inheritable(theirs.fileno(), True)
-                place = f"{theirs.fileno()}, {os.getpid()}"
-                code = f"from {child.__name__} import serve; serve({place})"
-                words = [sys.executable, "-P", "-u", "-c", code]
-                try:
-                    # Signals are blocked until the process ignores them.
-                    process = os.posix_spawn(
-                        sys.executable, words, os.environ | variables, setsigmask=SIGNALS
-                    )
-                except OSError:  # too many processes
-                    ours.close()
-                    raise
+            # Signals are blocked until the process ignores them.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                if self._can_fork():
+                    process = self._fork(slot, ours, theirs)
+                else:
+                    process = self._spawn(slot, theirs)
+            except OSError:  # too many processes
+                ours.close()
+                raise
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                theirs.close()
             self._workers[slot] = _Worker(process, ours)
         return self._workers[slot].connection
+
+    def _can_fork(self) -> bool:
+        """Whether a process may be a fork of this one, which has imported a run's modules: on one
+        core, without a GPU, and if no other thread may hold a lock."""
+        is_small = self.resources.cpus == 1 and not self.resources.gpus
+        is_alone = threading.active_count() == 1 and not torch.cuda.is_initialized()
+        return is_small and is_alone and sys.platform.startswith("linux")
+
+    def _fork(self, slot: int, ours: Connection, theirs: Connection) -> int:
+        parent = os.getpid()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        with warnings.catch_warnings():  # of threads: BLAS has some, which it stops for a fork
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = os.fork()
+        if process:
+            return process
+        try:
+            for connection in (ours, *(worker.connection for worker in self._workers.values())):
+                connection.close()
+            os.environ |= self._variables(slot)
+            torch.set_num_threads(1)  # a fork lacks the threads of its arithmetic
+            sys.stdout = _lines_to(1)
+            sys.stderr = _lines_to(2)
+            with one_thread():
+                child.serve(theirs.fileno(), parent)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+
+    def _spawn(self, slot: int, theirs: Connection) -> int:
+        os.set_inheritable(theirs.fileno(), True)
+        place = f"{theirs.fileno()}, {os.getpid()}"
+        code = f"from {child.__name__} import serve; serve({place})"
+        words = [sys.executable, "-P", "-u", "-c", code]
+        return os.posix_spawn(sys.executable, words, os.environ | self._variables(slot))
+
+    def _variables(self, slot: int) -> dict[str, str]:
+        return {
+            "CUDA_VISIBLE_DEVICES": ",".join(self._gpus[slot % len(self._gpus)]),
+            "OMP_NUM_THREADS": str(self.resources.cpus),
+            # The same modules as here, whatever lies in the working folder.
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
 
     def _end(self, slot: int) -> str:
         """Remove the process of a slot, which has ended, and return the error of its run."""
@@ -165,3 +212,9 @@ class Pool:
             f"the process of the run ended ({cause}); its log may say why. SIGKILL is usually for"
             " lack of memory: with a larger --cpus fewer runs are made at a time"
         )
+
+
+def _lines_to(descriptor: int) -> TextIO:
+    """A stream that writes each line at once."""
+    binary = io.FileIO(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(binary, "utf-8", errors="replace", write_through=True)
