@@ -12,7 +12,9 @@ def of_curvature(folder: Path) -> Path:
     """The page of made-up fits of eleven clients."""
     graphs = []
     for client in range(11):
-        curve = {float(at): 0.1 + 0.02 * (at + 1 + client / 9) ** 2 for at in np.linspace(-8, 1, 10)}
+        curve = {
+            float(at): 0.1 + 0.02 * (at + 1 + client / 9) ** 2 for at in np.linspace(-8, 1, 10)
+        }
         fits = {
             dim: Fit(-1.0 - client / 9, 0.1 / dim, 0.1 / dim, 0.3 / dim, 0.3 / dim, curve)
             for dim in (2, 10)
