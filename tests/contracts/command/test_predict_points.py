@@ -108,7 +108,7 @@ def test_predictions_are_those_of_the_stored_geodesic(uniform, capsys):
     side = by_hand(uniform, test.points)
     with safe_open(uniform.path / "model.safetensors", framework="np") as file:
         groups = json.loads(file.metadata()["curvfed"])["groups"]
-    assert [int(row["point"]) for row in rows] == list(range(len(test.points)))
+    assert tuple(row["point"] for row in rows) == tuple(test.names)
     assert (np.abs(side) > 1e-9).all()
     assert [row["class"] for row in rows] == [groups[int(one > 0)] for one in side]
     chances = np.array([float(row["probability"]) for row in rows])

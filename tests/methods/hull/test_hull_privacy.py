@@ -204,7 +204,7 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
         if path.is_file() and path.suffix != ".npz"
     ]
     notes = caplog.text.encode() + b"".join(files)
-    assert b"were moved onto it" in notes
+    assert b"moved onto it" in notes
     for secret in watched.secrets():
         assert secret not in notes
         assert secret.hex().encode() not in notes
