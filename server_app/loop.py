@@ -18,7 +18,7 @@ from curvfed.strategies.base.aggregation import AggregationError, Replies
 from curvfed.strategies.base.figure_values import native
 from curvfed.strategies.base.statistics import not_finite
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.checks import MessageError, check_shapes
+from curvfed.strategies.wire.checks import MessageError, check_arrays
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import TRAIN
 
@@ -117,12 +117,13 @@ def _aggregate(run: Run, number: int, answer: Answer, callbacks: Sequence[Callba
         try:
             model.aggregate(contributions)
             if model.is_global:
-                check_shapes(model.global_model(), expected)
+                check_arrays(model.global_model(), expected)
         except AggregationError as error:
             raise RoundError(f"round {number}: {error}", key="aggregation") from None
         except MessageError as error:
             place = f"{type(model).__name__}.aggregate"
-            raise RoundError(f"round {number}, {place}: {error}", key="aggregation") from None
+            key = error.key.rpartition(".")[2]
+            raise RoundError(f"round {number}, {place}: {error}", key=key) from None
     model.figures = native(model.figures)
     model.round_figures = native(model.round_figures)
     if reason := not_finite(model.state()):

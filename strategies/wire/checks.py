@@ -48,20 +48,6 @@ def check_arrays(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> 
     MessageError
         Names the first wrong parameter and its fault.
     """
-    check_shapes(arrays, expected)
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise MessageError(f"{name} has values that are not finite", key="not-finite")
-
-
-def check_shapes(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
-    """Refuse arrays that have other names, shapes or dtypes than expected.
-
-    Raises
-    ------
-    MessageError
-        Names the first wrong parameter and its fault.
-    """
     if not isinstance(arrays, Mapping):
         raise MessageError(
             f"parameters are {with_article(type(arrays).__name__)}, expected a dict of arrays",
@@ -81,6 +67,8 @@ def check_shapes(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> 
                 f" {template.dtype}{list(template.shape)}",
                 key="shape",
             )
+        if not np.isfinite(array).all():
+            raise MessageError(f"{name} has values that are not finite", key="not-finite")
 
 
 def check_votes(votes: Array, fallen: Array) -> None:
