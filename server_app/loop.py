@@ -94,7 +94,8 @@ def _aggregate(run: Run, number: int, answer: Answer, callbacks: Sequence[Callba
     Raises
     ------
     RoundError
-        If the method cannot combine them, or the result is not finite or no global model.
+        If the method cannot combine them, or the result is not finite, or has other
+        parameters than the global model.
     """
     model = run.model
     contributions: Replies = answer.contributions

@@ -172,8 +172,8 @@ def check_trained(
     if numbers:
         names = names_listed([class_names[number] for number in numbers])
         raise DataError(
-            f"{where}: the training part lacks {names}, of the test or validation part, which no"
-            " model can learn so; allowed there are the classes of the training part",
+            f"{where}: the test or validation part has classes that the training part lacks:"
+            f" {names}; allowed there are the classes of the training part",
             names,
             key="untrained-classes",
         )

@@ -207,8 +207,7 @@ def _edges(path: Path, graph_of_node: Integers) -> Integers:
     if crossing.any():
         raise DataError(
             f"{path}: nodes of different graphs in {amount(int(crossing.sum()), 'edge')}, the"
-            f" first in row"
-            f" {crossing.argmax() + 1}; an edge must stay in its graph",
+            f" first in row {crossing.argmax() + 1}; an edge must stay in its graph",
             key="crossing-edges",
         )
     return clean_edges(edges, num_nodes)

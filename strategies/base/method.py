@@ -192,7 +192,7 @@ class Method:
             return "average"
         if isinstance(self.server, str):
             return server_name(self.server.rpartition(":")[2])
-        # What is no server half is refused when the run begins.
+        # A class that is no server half is refused when the run begins.
         return str(getattr(self.server, "name", "own"))
 
     def summed_clients(self, keys: Any = None, config: Any = None) -> str:

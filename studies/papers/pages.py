@@ -19,9 +19,9 @@ from studies.papers.printed_numbers import Printed
 SWEEPS = Path(__file__).parent / "sweeps"
 
 LEGEND = """\
-A part names the paper's table or figure, and the scale if it is not smoke; the
-[sweep files](../../studies/papers/sweeps) have all settings, and differences. Tables show their
-main rows, and link to CSV files with all. Cells: mean ± standard deviation over the seeds. Bold: the best of a column, or
+A part names the paper's table or figure, and the scale if not smoke; the
+[sweep files](../../studies/papers/sweeps) have all settings, and differences from the paper. Tables show
+main rows, and link to CSV files with all. Cells: mean ± standard deviation over seeds. Bold: the best of a column, or
 of a row where rows are data sets. ↑ ↓: above or below the paper's method by a paired t-test, p < 0.05, uncorrected. In
 brackets: the paper's number; two numbers differ if apart by more than both spreads.
 """

@@ -144,7 +144,7 @@ def test_a_class_of_the_test_part_alone_is_refused_where_points_are_shared_out(t
     path = write(tmp_path / "a.npz", {"a": 5, "b": 6}, {"a": 2, "c": 3})
     points = PointDataset(PointSpec(str(path), tmp_path))
     for load in (lambda: points.client(0, 2), points.test):
-        with refuses("untrained-classes", "a.npz", "part lacks c, of the test"):
+        with refuses("untrained-classes", "a.npz", "the training part lacks: c;"):
             load()
     # Another site may have points to train it on.
     assert points.own(path).class_names == ("a", "b", "c")

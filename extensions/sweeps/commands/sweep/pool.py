@@ -170,7 +170,8 @@ class Pool:
     def _fork(self, slot: int, ours: Connection, theirs: Connection) -> int:
         parent = os.getpid()
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()
+            if stream is not None:
+                stream.flush()
         with warnings.catch_warnings():  # of threads: BLAS has some, which it stops for a fork
             warnings.simplefilter("ignore", DeprecationWarning)
             process = os.fork()
