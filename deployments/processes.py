@@ -11,6 +11,8 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -79,6 +81,30 @@ def follow(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before
         os._exit(0)
+
+
+def forked(work: Callable[[], None]) -> int:
+    """A fork of this process, which does this work and ends; the number of its process.
+
+    Raises
+    ------
+    OSError
+        If there are too many processes.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    with warnings.catch_warnings():  # of threads: BLAS has some, which it stops for a fork
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process = os.fork()
+    if process:
+        return process
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
 
 
 def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:

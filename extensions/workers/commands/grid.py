@@ -12,11 +12,9 @@ import os
 import select
 import signal
 import socket
-import sys
-import traceback
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
 from curvfed.client_app.failures import Failure, receive_failures
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
-from curvfed.deployments.processes import SIGNALS, follow, kill
+from curvfed.deployments.processes import SIGNALS, follow, forked, kill
 from curvfed.deployments.simulation import Simulator
 from curvfed.extensions.workers.commands.gpus import gpus_in_turn, workers_of
 from curvfed.extensions.workers.commands.line import Line, Parcel
@@ -197,36 +195,34 @@ class WorkerGrid(InProcessGrid):
 
     def _fork(self, number: int, gpu: str | None) -> _Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        parent = os.getpid()
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        with warnings.catch_warnings():  # of threads: BLAS has some, which it stops for a fork
-            warnings.simplefilter("ignore", DeprecationWarning)
-            try:
-                process = os.fork()
-            except OSError:  # too many processes
-                ours.close()
-                theirs.close()
-                raise
-        if process:
-            theirs.close()
-            return _Worker(process, Line(ours))
         try:
-            for end in (ours, *(worker.line.socket for worker in self._workers)):
-                end.close()
-            follow(parent)
-            # The threads of torch's arithmetic, if there were any, are not in a fork.
-            torch.set_num_threads(1)
-            if gpu is not None:  # CUDA, which this process has not started, reads it
-                os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-            share_memory(number)
-            receive_failures(self._failures.append)
-            Line(theirs).answer(self._answer)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
+            process = forked(partial(self._serve, number, gpu, ours, theirs, os.getpid()))
+        except OSError:  # too many processes
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        return _Worker(process, Line(ours))
+
+    def _serve(
+        self,
+        number: int,
+        gpu: str | None,
+        ours: socket.socket,
+        theirs: socket.socket,
+        parent: int,
+    ) -> None:
+        """Answer messages, in a fork of the parent process."""
+        for end in (ours, *(worker.line.socket for worker in self._workers)):
+            end.close()
+        follow(parent)
+        # The threads of torch's arithmetic, if there were any, are not in a fork.
+        torch.set_num_threads(1)
+        if gpu is not None:  # CUDA, which this process has not started, reads it
+            os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+        share_memory(number)
+        receive_failures(self._failures.append)
+        Line(theirs).answer(self._answer)
 
     def _answer(
         self, received: tuple[Message, RecordDict]

@@ -6,10 +6,9 @@ import select
 import signal
 import sys
 import threading
-import traceback
-import warnings
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import NamedTuple, TextIO
@@ -18,7 +17,7 @@ import torch
 
 from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.gpus import visible_gpus
-from curvfed.deployments.processes import SIGNALS, kill
+from curvfed.deployments.processes import SIGNALS, forked, kill
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.simulation import takes_workers
 from curvfed.extensions.sweeps.commands.sweep import child
@@ -148,7 +147,7 @@ class Pool:
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
             try:
                 if self._can_fork():
-                    process = self._fork(slot, ours, theirs)
+                    process = forked(partial(self._serve, slot, ours, theirs, os.getpid()))
                 else:
                     process = self._spawn(slot, theirs)
             except OSError:  # too many processes
@@ -167,29 +166,16 @@ class Pool:
         is_alone = threading.active_count() == 1 and not torch.cuda.is_initialized()
         return is_small and is_alone and sys.platform.startswith("linux")
 
-    def _fork(self, slot: int, ours: Connection, theirs: Connection) -> int:
-        parent = os.getpid()
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        with warnings.catch_warnings():  # of threads: BLAS has some, which it stops for a fork
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process = os.fork()
-        if process:
-            return process
-        try:
-            for connection in (ours, *(worker.connection for worker in self._workers.values())):
-                connection.close()
-            os.environ |= self._variables(slot)
-            torch.set_num_threads(1)  # a fork lacks the threads of its arithmetic
-            sys.stdout = _lines_to(1)
-            sys.stderr = _lines_to(2)
-            with one_thread():
-                child.serve(theirs.fileno(), parent)
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
+    def _serve(self, slot: int, ours: Connection, theirs: Connection, parent: int) -> None:
+        """Make runs, in a fork of the parent process."""
+        for connection in (ours, *(worker.connection for worker in self._workers.values())):
+            connection.close()
+        os.environ |= self._variables(slot)
+        torch.set_num_threads(1)  # a fork lacks the threads of its arithmetic
+        sys.stdout = _lines_to(1)
+        sys.stderr = _lines_to(2)
+        with one_thread():
+            child.serve(theirs.fileno(), parent)
 
     def _spawn(self, slot: int, theirs: Connection) -> int:
         os.set_inheritable(theirs.fileno(), True)
